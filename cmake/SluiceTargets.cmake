@@ -1,0 +1,66 @@
+# How targets are made: one static library and one test program per layer (folder) of src/.
+
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(tl-expected REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(simdjson REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
+
+# Warnings are errors for our own code; Debian's headers come in as system headers.
+add_library(sluice_warnings INTERFACE)
+target_compile_options(sluice_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
+
+# Bit equality must not hang on which multiply-adds a compiler chooses to fuse.
+add_compile_options(-ffp-contract=off)
+
+if(SLUICE_SANITIZE)
+  add_compile_options(-fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=${SLUICE_SANITIZE})
+  if(SLUICE_SANITIZE MATCHES undefined)
+    add_compile_options(-fno-sanitize-recover=all)
+  endif()
+  add_compile_definitions(SLUICE_SANITIZED=1)
+endif()
+
+# sluice_layer(NAME DEPENDENCY...): src/NAME/*.cc becomes the library sluice_NAME.
+# What a layer may link is what it may include; scripts/check-layers holds the includes to it.
+function(sluice_layer name)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc
+       ${CMAKE_SOURCE_DIR}/src/${name}/*/*.cc)
+  if(NOT sources)
+    add_library(sluice_${name} INTERFACE)
+    set(scope INTERFACE)
+  else()
+    add_library(sluice_${name} STATIC ${sources})
+    set(scope PUBLIC)
+    target_link_libraries(sluice_${name} PRIVATE sluice_warnings)
+  endif()
+  target_include_directories(sluice_${name} ${scope}
+    ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+  target_link_libraries(sluice_${name} ${scope} ${ARGN})
+endfunction()
+
+# sluice_layer_tests(NAME): tests/NAME/*_test.cc becomes one program test_NAME.
+function(sluice_layer_tests name)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${name}/*.cc)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(test_${name} ${sources})
+  set(library sluice_${name})
+  if(name STREQUAL cli)
+    set(library sluice_engine)
+  endif()
+  target_link_libraries(test_${name} PRIVATE ${library} sluice_warnings GTest::gtest_main
+    nlohmann_json::nlohmann_json)
+  target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_compile_definitions(test_${name} PRIVATE
+    SLUICE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" SLUICE_PROGRAM="${CMAKE_BINARY_DIR}/sluice")
+  add_test(NAME ${name} COMMAND test_${name})
+endfunction()

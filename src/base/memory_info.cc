@@ -1,0 +1,112 @@
+#include "base/memory_info.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace sluice {
+namespace {
+
+/// The number of a "Key:   123 kB" line of a /proc file, in bytes.
+std::optional<std::uint64_t> kib_line(const char* file, std::string_view key) {
+  std::ifstream in(file);
+  std::string word;
+  while (in >> word) {
+    std::uint64_t number = 0;
+    if (word == key && in >> number) return number * 1024;
+    in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> number_in(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::uint64_t number = 0;
+  if (in >> number) return number;  // "max" is no number: no limit
+  return std::nullopt;
+}
+
+/// Page cache that the group can drop, in bytes: charged to it, but not in anybody's way.
+std::uint64_t inactive_file(const std::filesystem::path& group, std::string_view key) {
+  std::ifstream in(group / "memory.stat");
+  std::string word;
+  std::uint64_t number = 0;
+  while (in >> word >> number) {
+    if (word == key) return number;
+  }
+  return 0;
+}
+
+struct GroupFiles {
+  const char* limit;
+  const char* usage;
+  const char* cache;
+};
+
+/// The least that `group` or an ancestor below `root` leaves, in bytes.
+std::uint64_t room_in_groups(std::filesystem::path group, const std::filesystem::path& root,
+                             const GroupFiles& files) {
+  std::uint64_t room = std::numeric_limits<std::uint64_t>::max();
+  while (true) {
+    const auto limit = number_in(group / files.limit);
+    const auto usage = number_in(group / files.usage);
+    if (limit && usage) {
+      const std::uint64_t held = *usage - std::min(*usage, inactive_file(group, files.cache));
+      room = std::min(room, *limit - std::min(*limit, held));
+    }
+    if (group == root || !group.has_relative_path()) return room;
+    group = group.parent_path();
+  }
+}
+
+std::uint64_t cgroup_room() {
+  const std::filesystem::path mount = "/sys/fs/cgroup";
+  std::uint64_t room = std::numeric_limits<std::uint64_t>::max();
+  std::ifstream in("/proc/self/cgroup");  // lines "hierarchy:controllers:/path"
+  for (std::string line; std::getline(in, line);) {
+    const auto first = line.find(':');
+    const auto second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const std::string path = line.substr(std::min(second + 2, line.size()));
+    if (controllers.empty()) {
+      const GroupFiles v2 = {"memory.max", "memory.current", "inactive_file"};
+      for (const auto& root : {mount, mount / "unified"}) {
+        room = std::min(room, room_in_groups(root / path, root, v2));
+      }
+    } else if (("," + controllers + ",").find(",memory,") != std::string::npos) {
+      const GroupFiles v1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
+                             "total_inactive_file"};
+      room = std::min(room, room_in_groups(mount / "memory" / path, mount / "memory", v1));
+      // Inside a container the group's own folder is the root of the mount.
+      room = std::min(room, room_in_groups(mount / "memory", mount / "memory", v1));
+    }
+  }
+  return room;
+}
+
+}  // namespace
+
+std::uint64_t resident_memory() {
+  return kib_line("/proc/self/status", "VmRSS:").value_or(0);
+}
+
+std::uint64_t peak_resident_memory() {
+  return kib_line("/proc/self/status", "VmHWM:").value_or(0);
+}
+
+std::uint64_t available_memory() {
+  const auto machine = kib_line("/proc/meminfo", "MemAvailable:");
+  const std::uint64_t fallback = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                                 static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) / 2;
+  return std::min(machine.value_or(fallback), cgroup_room());
+}
+
+}  // namespace sluice

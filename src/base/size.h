@@ -1,0 +1,24 @@
+// Sizes as people write them: powers of two.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace sluice {
+
+/// Parses "4096", "64M", "6G", "1.5GiB", "2TB" (all powers of two, letters in any case).
+/// Fails with ErrorKind::usage on anything else, on zero, and on what exceeds 2^63 bytes.
+Result<std::uint64_t> parse_size(std::string_view text);
+
+/// "512 B", "3.0 KiB", "1.53 GiB": three figures, rounded to nearest.
+std::string format_size(std::uint64_t bytes);
+
+/// Rounds up to a multiple of `unit` (which need not be a power of two).
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+}  // namespace sluice

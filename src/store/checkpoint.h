@@ -1,0 +1,83 @@
+// The tensors of a model on disk: names -> dtype, shape, extents.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/function_ref.h"
+#include "base/result.h"
+
+namespace sluice::store {
+
+inline constexpr std::size_t kMaxDimensions = 8;
+
+/// Dimensions of a tensor, outermost first. Rank 0 is a scalar.
+struct Shape {
+  std::array<std::uint64_t, kMaxDimensions> size{};
+  std::uint8_t rank = 0;
+  std::span<const std::uint64_t> sizes() const { return {size.data(), rank}; }
+  bool operator==(const Shape&) const = default;
+};
+
+/// "[3072, 1792]"
+std::string to_string(const Shape& shape);
+
+/// Where one tensor lies. Its bytes are row-major and little-endian.
+struct Tensor {
+  DType dtype = DType::u8;
+  Shape shape;
+  std::uint32_t file = 0;    ///< index into Checkpoint::files()
+  std::uint64_t offset = 0;  ///< from the start of the file
+  std::uint64_t bytes = 0;
+};
+
+struct ShardFile {
+  std::filesystem::path path;  ///< as found, symbolic links not resolved
+  std::uint64_t size = 0;
+};
+
+/// An opened model: every header read and checked, no weight read.
+class Checkpoint {
+ public:
+  /// `path` is a folder, an index file or any of the model's weight files. All faults of all files
+  /// are listed in the one error (ErrorKind::model_files), each with file, tensor, expected, found.
+  static Result<Checkpoint> open(const std::filesystem::path& path);
+
+  Checkpoint(Checkpoint&&) noexcept;
+  Checkpoint& operator=(Checkpoint&&) noexcept;
+  ~Checkpoint();
+
+  std::optional<Tensor> find(std::string_view name) const;
+  std::uint64_t tensor_count() const;
+  /// Calls visit(name, tensor) for every tensor, file by file, in the order of the headers.
+  void for_each(FunctionRef<void(std::string_view name, const Tensor& tensor)> visit) const;
+
+  const std::vector<ShardFile>& files() const;
+  /// The folder with config.json and the tokenizer.
+  const std::filesystem::path& folder() const;
+  /// Remarks for the user: files in the folder that are not part of the model, and the like.
+  const std::vector<std::string>& notes() const;
+  /// Sum of the tensors' bytes.
+  std::uint64_t payload_bytes() const;
+  /// Memory that this directory of names holds.
+  std::uint64_t memory_bytes() const;
+
+ private:
+  class Directory;
+  explicit Checkpoint(std::unique_ptr<Directory> directory);
+  std::unique_ptr<Directory> directory_;
+};
+
+/// Reads a small text file (config.json and the like) of at most `limit` bytes. Fails with
+/// ErrorKind::model_files when it is missing, empty, larger, or a Git-LFS pointer.
+Result<std::string> read_text(const std::filesystem::path& path, std::uint64_t limit);
+
+}  // namespace sluice::store
