@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 60
 .PHONY: help deps dev-deps build run test asan ubsan tsan fuzz bench format lint clean
 
 help: ## list the targets
-	@sed -nE 's/^([a-z ]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 16
+	@sed -nE 's/^([a-z ]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
 
 deps:
 	@scripts/install-deps

@@ -62,5 +62,8 @@ function(sluice_layer_tests name)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_compile_definitions(test_${name} PRIVATE
     SLUICE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" SLUICE_PROGRAM="${CMAKE_BINARY_DIR}/sluice")
+  if(name STREQUAL cli AND TARGET sluice)
+    add_dependencies(test_cli sluice)  # its tests run the program
+  endif()
   add_test(NAME ${name} COMMAND test_${name})
 endfunction()
