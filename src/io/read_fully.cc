@@ -17,19 +17,18 @@ constexpr auto kRetryPause = std::chrono::milliseconds(5);
 
 }  // namespace
 
-ReadOutcome read_fully(const System& system, int descriptor, std::byte* to, std::uint64_t length,
-                       std::uint64_t offset, std::size_t max_call_bytes) {
+ReadOutcome read_fully(ReadCall call, std::byte* to, std::uint64_t length, std::uint64_t offset,
+                       CallLimits limits) {
   ReadOutcome outcome;
   int retries = 0;
   while (outcome.got < length) {
-    const std::size_t wanted = std::min<std::uint64_t>(length - outcome.got, max_call_bytes);
-    const std::int64_t got =
-        system.pread(descriptor, to + outcome.got, wanted, offset + outcome.got);
-    if (got > 0) {
-      outcome.got += static_cast<std::uint64_t>(got);
+    const std::size_t wanted = std::min<std::uint64_t>(length - outcome.got, limits.max_bytes);
+    const std::int64_t got = call(to + outcome.got, wanted, offset + outcome.got);
+    if (got >= 0) {
+      const auto usable = static_cast<std::uint64_t>(got) / limits.alignment * limits.alignment;
+      if (usable == 0) return outcome;
+      outcome.got += usable;
       retries = 0;
-    } else if (got == 0) {
-      return outcome;
     } else if (got == -EINTR) {
       continue;
     } else if (got == -EAGAIN && retries < kMaxRetries) {
@@ -41,6 +40,14 @@ ReadOutcome read_fully(const System& system, int descriptor, std::byte* to, std:
     }
   }
   return outcome;
+}
+
+ReadOutcome read_fully(const System& system, int descriptor, std::byte* to, std::uint64_t length,
+                       std::uint64_t offset, CallLimits limits) {
+  const auto call = [&](std::byte* into, std::size_t wanted, std::uint64_t from) {
+    return system.pread(descriptor, into, wanted, from);
+  };
+  return read_fully(call, to, length, offset, limits);
 }
 
 Error read_error(const std::filesystem::path& path, std::uint64_t offset, std::uint64_t wanted,

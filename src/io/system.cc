@@ -1,8 +1,9 @@
 #include "io/system.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -40,6 +41,7 @@ int System::describe(int descriptor, FileFacts& facts) const {
   facts.mode = basic.st_mode;
   facts.size = static_cast<std::uint64_t>(basic.st_size);
   facts.device = basic.st_dev;
+  facts.inode = basic.st_ino;
   facts.direct_alignment = 0;
 #ifdef STATX_DIOALIGN
   struct statx more;
@@ -62,6 +64,31 @@ void System::drop_cache(int descriptor, std::uint64_t offset, std::uint64_t leng
   // Advice only: where a file system does not take it, nothing is lost but memory of the system.
   static_cast<void>(::posix_fadvise(descriptor, static_cast<off_t>(offset),
                                     static_cast<off_t>(length), POSIX_FADV_DONTNEED));
+}
+
+const std::byte* System::map(int descriptor, std::uint64_t length, int& error) const {
+  void* mapping = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, descriptor, 0);
+  if (mapping == MAP_FAILED) {
+    error = errno;
+    return nullptr;
+  }
+  return static_cast<const std::byte*>(mapping);
+}
+
+void System::unmap(const std::byte* mapping, std::uint64_t length) const {
+  ::munmap(const_cast<std::byte*>(mapping), length);
+}
+
+std::int64_t System::copy_mapped(std::byte* to, const std::byte* from, std::size_t length) const {
+  // A plain copy would be killed by SIGBUS. The kernel copies for us and reports instead.
+  const iovec here{to, length};
+  const iovec there{const_cast<std::byte*>(from), length};
+  const ssize_t got = ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0);
+  return got < 0 ? -errno : got;
+}
+
+void System::drop_mapped(const std::byte* from, std::uint64_t length) const {
+  ::madvise(const_cast<std::byte*>(from), length, MADV_DONTNEED);
 }
 
 const System& operating_system() {

@@ -1,0 +1,50 @@
+// One drive as the readers count it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace sluice::io {
+
+/// What is known and counted about one drive (one st_dev). Thread-safe.
+class Drive {
+ public:
+  Drive(std::uint64_t device, std::string folder, std::size_t index)
+      : device_(device), folder_(std::move(folder)), index_(index) {}
+
+  std::uint64_t device() const { return device_; }
+  const std::string& folder() const { return folder_; }  ///< of the first file opened on it
+  std::size_t index() const { return index_; }           ///< 0, 1, ... in order of appearance
+
+  /// Around every read: the drive is busy while at least one is under way.
+  void begin_read();
+  void end_read(std::uint64_t bytes);
+
+  void count_request() { requests_.fetch_add(1, std::memory_order_relaxed); }
+  std::uint64_t requests() const { return requests_.load(std::memory_order_relaxed); }
+  std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  double busy_s() const;
+
+  /// Says once per drive, to the user, that its files are read through the page cache.
+  void note_buffered(const std::string& path, const std::string& reason);
+
+ private:
+  const std::uint64_t device_;
+  const std::string folder_;
+  const std::size_t index_;
+  std::atomic<std::uint64_t> requests_{0};
+  std::atomic<std::uint64_t> bytes_{0};
+  std::atomic<bool> noted_{false};
+  mutable std::mutex mutex_;  // guards what follows
+  int under_way_ = 0;
+  Clock::time_point busy_since_;
+  double busy_s_ = 0;
+};
+
+}  // namespace sluice::io

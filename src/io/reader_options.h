@@ -1,0 +1,22 @@
+// How a reader reads. None of it changes a byte of what is read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "io/read_fully.h"
+#include "io/system.h"
+
+namespace sluice::io {
+
+struct ReaderOptions {
+  int threads = 8;  ///< per drive, at least 1; more than this many reads are never under way
+  /// Extents are read in pieces of this size; a multiple of kRoomAlignment.
+  std::uint64_t piece_bytes = std::uint64_t{4} << 20;
+  bool direct = true;  ///< past the page cache where possible
+  /// At most this much per system call; a multiple of kRoomAlignment.
+  std::size_t max_call_bytes = kMaxCallBytes;
+  const System* system = &operating_system();  ///< must outlive the reader
+};
+
+}  // namespace sluice::io
