@@ -72,6 +72,7 @@ class Checkpoint {
 
  private:
   class Directory;
+  static Result<std::unique_ptr<Directory>> read(const std::filesystem::path& path);
   explicit Checkpoint(std::unique_ptr<Directory> directory);
   std::unique_ptr<Directory> directory_;
 };

@@ -1,0 +1,190 @@
+#include "store/checkpoint.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
+#include "store/faults.h"
+#include "store/locate.h"
+#include "store/shard.h"
+#include "store/tensor_table.h"
+
+namespace sluice::store {
+
+class Checkpoint::Directory {
+ public:
+  std::filesystem::path folder;
+  std::vector<ShardFile> files;
+  std::vector<std::string> notes;
+  TensorTable table;
+  std::uint64_t payload_bytes = 0;
+};
+
+namespace {
+
+bool is_missing(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return !std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+}
+
+/// Reads every shard. Returns for each whether all its names are in the table.
+std::vector<bool> read_shards(const ModelFiles& model, TensorTable& table,
+                              std::vector<ShardFile>& files, FaultList& faults) {
+  std::vector<bool> all_names;
+  ShardReader reader(table, faults);
+  for (const std::string& shard : model.shards) {
+    const std::filesystem::path path = model.folder / shard;
+    if (is_missing(path)) {
+      reader.skip(shard);
+      faults.add(shard, "no such file in {}, but {} it; download the file", model.folder.string(),
+                 model.index ? model.index_name + " names" : std::string("the set needs"));
+      files.push_back({path, 0});
+      all_names.push_back(false);
+      continue;
+    }
+    const auto outcome = reader.read(path);
+    files.push_back({path, outcome.file_bytes});
+    all_names.push_back(outcome.all_names);
+  }
+  return all_names;
+}
+
+/// Holds the index against the shards, both ways. Shards whose names are not all known are left
+/// out: they have their fault already, and it would come again for each of their tensors.
+void compare_with_index(Index& index, std::string_view index_name, const TensorTable& table,
+                        const std::vector<ShardFile>& files, const std::vector<bool>& all_names,
+                        FaultList& faults) {
+  std::vector<bool> indexed(table.size());
+  NameParts parts;
+  index.for_each([&](std::string_view name, std::uint32_t shard) {
+    const auto file_name = [&](std::uint32_t file) { return files[file].path.filename().string(); };
+    const auto found = table.find(name, parts);
+    if (!found) {
+      if (all_names[shard]) {
+        faults.add(index_name,
+                   "tensor {} is said to be in {}, which does not hold it; index and "
+                   "shards are of different releases, or the shard is damaged: download both again",
+                   shown(name), file_name(shard));
+      }
+      return;
+    }
+    if (table.file_of(*found) != shard) {
+      faults.add(index_name, "tensor {}: expected in {}, found in {}; download the index again",
+                 shown(name), file_name(shard), file_name(table.file_of(*found)));
+    }
+    if (indexed[*found]) faults.add(index_name, "tensor {} is named twice", shown(name));
+    indexed[*found] = true;
+  });
+  for (std::uint32_t tensor = 0; tensor < table.size(); ++tensor) {
+    if (indexed[tensor]) continue;
+    faults.add(files[table.file_of(tensor)].path.filename().string(),
+               "tensor {} is not in {}; index and shards are of different releases: download the "
+               "index again",
+               shown(table.name(tensor)), index_name);
+  }
+}
+
+std::uint64_t payload_of(const TensorTable& table) {
+  std::uint64_t bytes = 0;
+  for (std::uint32_t tensor = 0; tensor < table.size(); ++tensor) {
+    bytes += table.tensor(tensor).bytes;
+  }
+  return bytes;
+}
+
+/// Parsing takes and frees buffers many times the size of what is kept.
+void return_freed_memory() {
+#if defined(__GLIBC__)
+  malloc_trim(0);
+#endif
+}
+
+}  // namespace
+
+std::string to_string(const Shape& shape) {
+  return fmt::format("[{}]", fmt::join(shape.sizes(), ", "));
+}
+
+Result<std::unique_ptr<Checkpoint::Directory>> Checkpoint::read(const std::filesystem::path& path) {
+  FaultList faults;
+  SLUICE_ASSIGN(ModelFiles model, locate(path, faults));
+  auto directory = std::make_unique<Directory>();
+  TensorTable& table = directory->table;
+  const auto all_names = read_shards(model, table, directory->files, faults);
+  if (model.index) {
+    compare_with_index(*model.index, model.index_name, table, directory->files, all_names, faults);
+  }
+  const std::string what = fmt::format("the model {}", path.string());
+  if (!faults.empty()) return tl::unexpected(faults.to_error(what));
+  if (table.size() == 0) {
+    return fail(ErrorKind::model_files, "{} cannot be opened: its files hold no tensors", what);
+  }
+  directory->folder = std::move(model.folder);
+  directory->notes = std::move(model.notes);
+  directory->payload_bytes = payload_of(table);
+  const auto total = model.index ? model.index->total_size() : std::nullopt;
+  if (total && *total != directory->payload_bytes) {
+    directory->notes.push_back(fmt::format(
+        "{}: metadata.total_size is {}, but the tensors have {} bytes; the tensors are right",
+        model.index_name, *total, directory->payload_bytes));
+  }
+  table.shrink();
+  return directory;
+}
+
+Result<Checkpoint> Checkpoint::open(const std::filesystem::path& path) {
+  try {
+    auto directory = read(path);
+    return_freed_memory();
+    if (!directory) return tl::unexpected(std::move(directory).error());
+    return Checkpoint(std::move(*directory));
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorKind::memory, "{}: not enough memory to read the model's headers",
+                path.string());
+  }
+}
+
+Checkpoint::Checkpoint(std::unique_ptr<Directory> directory) : directory_(std::move(directory)) {}
+Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
+Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
+Checkpoint::~Checkpoint() = default;
+
+std::optional<Tensor> Checkpoint::find(std::string_view name) const {
+  const auto index = directory_->table.find(name);
+  if (!index) return std::nullopt;
+  return directory_->table.tensor(*index);
+}
+
+std::uint64_t Checkpoint::tensor_count() const { return directory_->table.size(); }
+
+void Checkpoint::for_each(
+    FunctionRef<void(std::string_view name, const Tensor& tensor)> visit) const {
+  std::string name;
+  for (std::uint32_t index = 0; index < directory_->table.size(); ++index) {
+    directory_->table.name(index, name);
+    visit(name, directory_->table.tensor(index));
+  }
+}
+
+const std::vector<ShardFile>& Checkpoint::files() const { return directory_->files; }
+const std::filesystem::path& Checkpoint::folder() const { return directory_->folder; }
+const std::vector<std::string>& Checkpoint::notes() const { return directory_->notes; }
+std::uint64_t Checkpoint::payload_bytes() const { return directory_->payload_bytes; }
+
+std::uint64_t Checkpoint::memory_bytes() const {
+  std::uint64_t bytes = sizeof(Directory) + directory_->table.memory_bytes();
+  for (const ShardFile& file : directory_->files) {
+    bytes += sizeof(file) + file.path.native().capacity();
+  }
+  for (const std::string& note : directory_->notes) bytes += sizeof(note) + note.capacity();
+  return bytes;
+}
+
+}  // namespace sluice::store

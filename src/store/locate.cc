@@ -1,0 +1,259 @@
+#include "store/locate.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "store/checkpoint.h"
+
+namespace sluice::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
+constexpr std::string_view kWeightSuffix = ".safetensors";
+constexpr std::string_view kSingleFile = "model.safetensors";
+constexpr std::uint32_t kMaxShards = 99999;
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));  // a broken link is there, and is a fault
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+Result<std::vector<std::string>> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  if (error) {
+    return fail(ErrorKind::model_files, "{}: the folder cannot be read: {}", folder.string(),
+                error.message());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// "a, b, c and 5 more"
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kNames = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kNames); ++i) {
+    text += (i == 0 ? "" : ", ") + shown(names[i]);
+  }
+  if (names.size() > kNames) text += fmt::format(" and {} more", names.size() - kNames);
+  return text;
+}
+
+bool looks_like_weights(std::string_view name) {
+  return name.find(kWeightSuffix) != std::string_view::npos || name.ends_with(".gguf");
+}
+
+/// Notes what looks like weights beside the model and is not part of it.
+void note_strays(const std::vector<std::string>& names, ModelFiles& files) {
+  std::vector<std::string> strays;
+  for (const std::string& name : names) {
+    const bool ours = name == files.index_name ||
+                      std::binary_search(files.shards.begin(), files.shards.end(), name);
+    if (!ours && looks_like_weights(name)) strays.push_back(name);
+  }
+  if (strays.empty()) return;
+  files.notes.push_back(fmt::format(
+      "{}: ignored {}, not part of the model: {}", files.folder.string(),
+      strays.size() == 1 ? "one file" : fmt::format("{} files", strays.size()), listed(strays)));
+}
+
+ModelFiles with_index(fs::path folder, std::string index_name, FaultList& faults) {
+  ModelFiles files;
+  files.index = Index::read(folder / index_name, faults);
+  files.folder = std::move(folder);
+  files.index_name = std::move(index_name);
+  if (files.index) files.shards = files.index->shards();
+  return files;
+}
+
+ModelFiles with_shards(fs::path folder, std::vector<std::string> shards) {
+  ModelFiles files;
+  files.folder = std::move(folder);
+  files.shards = std::move(shards);
+  return files;
+}
+
+std::vector<std::string> whole_set(const ShardName& part) {
+  std::vector<std::string> names;
+  for (std::uint32_t number = 1; number <= part.count; ++number) {
+    names.push_back(part.sibling(number));
+  }
+  return names;
+}
+
+/// One part of each set of shards in the folder.
+std::vector<ShardName> sets_among(const std::vector<std::string>& names) {
+  std::vector<ShardName> sets;
+  for (const std::string& name : names) {
+    const auto part = ShardName::parse(name);
+    if (!part || name.starts_with('.')) continue;
+    const bool known = std::any_of(sets.begin(), sets.end(),
+                                   [&](const ShardName& other) { return part->same_set(other); });
+    if (!known) sets.push_back(*part);
+  }
+  return sets;
+}
+
+std::vector<std::string> ending_with(const std::vector<std::string>& names,
+                                     std::string_view suffix) {
+  std::vector<std::string> found;
+  for (const std::string& name : names) {
+    if (name.ends_with(suffix) && !name.starts_with('.')) found.push_back(name);
+  }
+  return found;
+}
+
+/// The error for a folder in which nothing names itself a model.
+tl::unexpected<Error> no_model(const fs::path& folder, const std::vector<std::string>& names) {
+  const auto weights = ending_with(names, kWeightSuffix);
+  if (!weights.empty()) {
+    return fail(ErrorKind::model_files,
+                "{}: no model.safetensors.index.json and no model.safetensors in this folder; open "
+                "one of its files by name: {}",
+                folder.string(), listed(weights));
+  }
+  if (!ending_with(names, ".gguf").empty()) {
+    return fail(ErrorKind::model_files,
+                "{}: only GGUF files in this folder; Sluice reads safetensors, GGUF is not "
+                "supported yet",
+                folder.string());
+  }
+  return fail(ErrorKind::model_files,
+              "{}: no model in this folder: expected model.safetensors.index.json and its shards, "
+              "or model.safetensors",
+              folder.string());
+}
+
+/// The snapshot of a model's folder in a Hugging Face cache (refs/, snapshots/, blobs/).
+Result<fs::path> snapshot_of(const fs::path& folder) {
+  const fs::path snapshots = folder / "snapshots";
+  if (auto revision = read_text(folder / "refs" / "main", 256)) {
+    while (revision->ends_with('\n')) revision->pop_back();
+    const bool plain = revision->find('/') == std::string::npos && !revision->starts_with('.');
+    if (plain && is_folder(snapshots / *revision)) return snapshots / *revision;
+  }
+  SLUICE_ASSIGN(const auto names, names_in(snapshots));
+  if (names.size() == 1 && is_folder(snapshots / names[0])) return snapshots / names[0];
+  return fail(ErrorKind::model_files,
+              "{}: {} snapshots in this cache folder, and refs/main names none of them; open one "
+              "of them: {}",
+              snapshots.string(), names.size(), listed(names));
+}
+
+Result<ModelFiles> locate_folder(const fs::path& folder, FaultList& faults, bool in_cache = false) {
+  SLUICE_ASSIGN(const auto names, names_in(folder));
+  auto indexes = ending_with(names, kIndexSuffix);
+  const bool has_default = std::binary_search(names.begin(), names.end(),
+                                              std::string("model") + std::string(kIndexSuffix));
+  const bool has_single = std::binary_search(names.begin(), names.end(), kSingleFile);
+  if (has_default) indexes = {std::string("model") + std::string(kIndexSuffix)};
+  const auto sets = sets_among(names);
+  ModelFiles files;
+  if (indexes.size() == 1 && (has_default || !has_single)) {
+    files = with_index(folder, indexes[0], faults);
+  } else if (indexes.size() + sets.size() + (has_single ? 1 : 0) > 1) {
+    for (const ShardName& set : sets) indexes.push_back(set.sibling(set.number));
+    if (has_single) indexes.emplace_back(kSingleFile);
+    return fail(ErrorKind::model_files,
+                "{}: more than one model in this folder; open one of them by name: {}",
+                folder.string(), listed(indexes));
+  } else if (has_single) {
+    files = with_shards(folder, {std::string(kSingleFile)});
+  } else if (sets.size() == 1) {
+    files = with_shards(folder, whole_set(sets[0]));
+  } else if (!in_cache && is_folder(folder / "snapshots")) {
+    SLUICE_ASSIGN(const auto snapshot, snapshot_of(folder));
+    return locate_folder(snapshot, faults, true);
+  } else {
+    return no_model(folder, names);
+  }
+  note_strays(names, files);
+  return files;
+}
+
+/// The model that a weight file belongs to: that of the index which names it, else its set.
+ModelFiles locate_weights(const fs::path& folder, const std::string& name, FaultList& faults) {
+  const auto part = ShardName::parse(name);
+  const std::string index_name = (part ? part->stem : "model") + std::string(kIndexSuffix);
+  std::vector<std::string> notes;
+  if (is_there(folder / index_name)) {
+    FaultList index_faults;
+    ModelFiles files = with_index(folder, index_name, index_faults);
+    const bool named = std::binary_search(files.shards.begin(), files.shards.end(), name);
+    if (named || (part && !files.index)) {
+      faults = std::move(index_faults);
+      return files;
+    }
+    notes.push_back(fmt::format("{} does not name {}: opened without it",
+                                (folder / index_name).string(), shown(name)));
+  }
+  ModelFiles files = with_shards(folder, part ? whole_set(*part) : std::vector{name});
+  files.notes = std::move(notes);
+  return files;
+}
+
+std::optional<std::uint32_t> number_in(std::string_view digits) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::optional<ShardName> ShardName::parse(std::string_view name) {
+  constexpr std::string_view kOf = "-of-";
+  if (!name.ends_with(kWeightSuffix)) return std::nullopt;
+  const std::string_view body = name.substr(0, name.size() - kWeightSuffix.size());
+  const std::size_t of = body.rfind(kOf);
+  if (of == std::string_view::npos || of == 0) return std::nullopt;
+  const std::size_t dash = body.rfind('-', of - 1);
+  if (dash == std::string_view::npos || dash == 0) return std::nullopt;
+  const std::string_view digits = body.substr(dash + 1, of - dash - 1);
+  const auto number = number_in(digits);
+  const auto count = number_in(body.substr(of + kOf.size()));
+  if (!number || !count || *number < 1 || *number > *count || *count > kMaxShards) {
+    return std::nullopt;
+  }
+  return ShardName{std::string(body.substr(0, dash)), *number, *count, digits.size(),
+                   std::string(name.substr(of))};
+}
+
+std::string ShardName::sibling(std::uint32_t other) const {
+  return fmt::format("{}-{:0{}}{}", stem, other, digits, rest);
+}
+
+Result<ModelFiles> locate(const fs::path& path, FaultList& faults) {
+  if (path.native().find('\0') != std::string::npos) {
+    return fail(ErrorKind::model_files, "a file name contains a null byte");
+  }
+  if (!is_there(path)) {
+    return fail(ErrorKind::model_files,
+                "{}: no such file or folder; expected a model's folder, its index, or one of its "
+                "weight files",
+                path.string());
+  }
+  if (is_folder(path)) return locate_folder(path, faults);
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const std::string name = path.filename().string();
+  ModelFiles files = name.ends_with(".json") ? with_index(folder, name, faults)
+                                             : locate_weights(folder, name, faults);
+  if (const auto names = names_in(folder)) note_strays(*names, files);
+  return files;
+}
+
+}  // namespace sluice::store
