@@ -1,0 +1,61 @@
+// The bytes of every token, and the way back from bytes to ids.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace sluice::text {
+
+/// The mergeable tokens of a tiktoken rank file (id = rank), and behind them special tokens, which
+/// have bytes but are never found by them. One arena of bytes, offsets, and an open-addressing
+/// table: about 18 bytes per token with K3's 163,584.
+class Vocabulary {
+ public:
+  /// Longest token that a rank file may hold, in bytes.
+  static constexpr std::size_t kLongestToken = 4096;
+
+  /// Reads the text of a rank file: lines `base64(bytes) SPACE rank`, ranks 0, 1, 2, ... in order.
+  /// All 256 single bytes must be there, so that any text can be encoded. `file` is for messages.
+  /// Fails with ErrorKind::model_files, naming the line.
+  static Result<Vocabulary> parse(std::string_view text, std::string_view file);
+
+  /// Gives the next ids to special tokens with these spellings, in order.
+  void append_specials(std::span<const std::string> names);
+
+  /// Number of mergeable tokens; their ids are below it.
+  std::size_t ranks() const { return ranks_; }
+  /// Number of all tokens.
+  std::size_t size() const { return offsets_.size() - 1; }
+
+  /// The bytes of a token; empty if there is none with this id.
+  std::string_view bytes_of(std::int32_t id) const;
+
+  /// The mergeable token with these bytes.
+  std::optional<std::int32_t> find(std::string_view bytes) const;
+  /// The mergeable token that is this byte alone.
+  std::int32_t byte_token(std::uint8_t byte) const { return byte_tokens_[byte]; }
+
+  std::uint64_t memory_bytes() const;
+
+ private:
+  Vocabulary() = default;
+  Status read_line(std::string_view line);
+  Status index(std::string_view file);
+
+  std::vector<char> arena_;
+  std::vector<std::uint32_t> offsets_{0};  // [size() + 1], into arena_
+  std::vector<std::uint32_t> slots_;       // a power of two; an id, or kFree
+  std::size_t ranks_ = 0;
+  std::size_t longest_ = 0;  // bytes of the longest mergeable token
+  std::array<std::int32_t, 256> byte_tokens_{};
+};
+
+}  // namespace sluice::text

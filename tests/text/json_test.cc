@@ -1,0 +1,79 @@
+#include "text/json.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include "base/thread_pool.h"
+#include "golden.h"
+
+namespace sluice::text {
+namespace {
+
+Result<Json> parse(std::string_view text) { return parse_json(text, "text", ErrorKind::usage); }
+
+TEST(Json, WritesEveryValueAsPythonDoes) {
+  const Json table = golden("python.json");
+  ASSERT_GE(table["json"].size(), 400u);
+  for (const Json& row : table["json"]) {
+    const auto value = parse(row["text"].get_ref<const std::string&>());
+    ASSERT_TRUE(value) << row["text"] << ": " << value.error().message;
+    EXPECT_EQ(python_json(*value, JsonForm::spaced), row["spaced"].get<std::string>());
+    EXPECT_EQ(python_json(*value, JsonForm::compact_sorted),
+              row["compact_sorted"].get<std::string>());
+  }
+}
+
+TEST(Json, RefusesWhatPythonRefuses) {
+  for (const Json& text : golden("python.json")["not_json"]) {
+    EXPECT_FALSE(is_json(text.get_ref<const std::string&>())) << text;
+  }
+  EXPECT_FALSE(is_json("\xEF\xBB\xBF{}"));
+  EXPECT_FALSE(is_json("\"\xFF\""));
+}
+
+TEST(Json, NamesTheTextAndThePlaceOfAFault) {
+  const auto value = parse_json("{\"a\": nope}", "config.json", ErrorKind::model_files);
+  ASSERT_FALSE(value);
+  EXPECT_EQ(value.error().kind, ErrorKind::model_files);
+  EXPECT_EQ(value.error().message.find("config.json: not valid JSON at byte 8"), 0u)
+      << value.error().message;
+}
+
+TEST(Json, BoundsNestingAndMembers) {
+  const std::string deep(kJsonDepth, '[');
+  EXPECT_TRUE(is_json(deep + std::string(kJsonDepth, ']')));
+  EXPECT_FALSE(is_json("[" + deep + std::string(kJsonDepth + 1, ']')));
+  const std::string bottomless(1'000'000, '[');
+  EXPECT_NE(parse(bottomless).error().message.find("nested"), std::string::npos);
+  std::string objects;
+  for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
+  EXPECT_NE(parse(objects).error().message.find("nested"), std::string::npos);
+  std::string wide = "{\"k\":0";
+  for (std::size_t i = 1; i < kJsonMembers; ++i) wide += fmt::format(",\"k{}\":0", i);
+  EXPECT_TRUE(is_json(wide + "}"));
+  EXPECT_NE(parse(wide + ",\"one more\":0}").error().message.find("members"), std::string::npos);
+}
+
+TEST(Json, TheDeepestValueFitsTheSmallestStack) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, kThreadStackBytes), 0);
+  std::string result;
+  pthread_t thread;
+  const auto work = [](void* out) -> void* {
+    std::string text;
+    for (std::size_t i = 0; i < kJsonDepth / 2; ++i) text += "{\"a\":[";
+    for (std::size_t i = 0; i < kJsonDepth / 2; ++i) text += "]}";
+    const Json value = parse(text).value();
+    const Json copy = value;
+    *static_cast<std::string*>(out) = python_json(copy, JsonForm::compact_sorted);
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, work, &result), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+  EXPECT_EQ(result.substr(0, 12), "{\"a\":[{\"a\":[");
+}
+
+}  // namespace
+}  // namespace sluice::text
