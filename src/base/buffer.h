@@ -45,9 +45,9 @@ class Buffer {
   void swap(Buffer& other) noexcept;
 
   std::byte* data_ = nullptr;
-  std::uint64_t size_ = 0;        // usable
-  std::uint64_t charged_ = 0;     // in the ledger
-  void* mapping_ = nullptr;       // may start before data_ for alignment
+  std::uint64_t size_ = 0;     // usable
+  std::uint64_t charged_ = 0;  // in the ledger
+  void* mapping_ = nullptr;    // may start before data_ for alignment
   std::uint64_t mapping_size_ = 0;
   Tenant tenant_ = Tenant::program;
   MemoryLedger* ledger_ = nullptr;

@@ -8,10 +8,10 @@
 #include <cstdlib>
 
 /// Ends the process when `condition` is false: a bug in Sluice, never a fault of its input.
-#define SLUICE_CHECK(condition)                                                               \
-  do {                                                                                        \
-    if (!(condition)) {                                                                       \
+#define SLUICE_CHECK(condition)                                                                 \
+  do {                                                                                          \
+    if (!(condition)) {                                                                         \
       fmt::print(stderr, "{}:{}: internal check failed: {}\n", __FILE__, __LINE__, #condition); \
-      std::abort();                                                                           \
-    }                                                                                         \
+      std::abort();                                                                             \
+    }                                                                                           \
   } while (false)

@@ -7,14 +7,22 @@ namespace sluice {
 
 std::string_view name_of(Tenant tenant) {
   switch (tenant) {
-    case Tenant::program: return "program";
-    case Tenant::thread_stacks: return "thread stacks";
-    case Tenant::vectors: return "vectors";
-    case Tenant::resident: return "resident weights";
-    case Tenant::ring: return "trunk ring";
-    case Tenant::experts: return "expert slots";
-    case Tenant::state: return "state and KV cache";
-    case Tenant::activations: return "activations";
+    case Tenant::program:
+      return "program";
+    case Tenant::thread_stacks:
+      return "thread stacks";
+    case Tenant::vectors:
+      return "vectors";
+    case Tenant::resident:
+      return "resident weights";
+    case Tenant::ring:
+      return "trunk ring";
+    case Tenant::experts:
+      return "expert slots";
+    case Tenant::state:
+      return "state and KV cache";
+    case Tenant::activations:
+      return "activations";
   }
   return "?";
 }

@@ -11,8 +11,8 @@ namespace {
 /// The one logger of the process: the only global that Sluice has.
 spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
-    auto made = std::make_shared<spdlog::logger>(
-        "sluice", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto made = std::make_shared<spdlog::logger>("sluice",
+                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("sluice: %v");
     made->flush_on(spdlog::level::debug);
     return made;
@@ -22,10 +22,14 @@ spdlog::logger& logger() {
 
 spdlog::level::level_enum level_of(LogLevel level) {
   switch (level) {
-    case LogLevel::debug: return spdlog::level::debug;
-    case LogLevel::note: return spdlog::level::info;
-    case LogLevel::warning: return spdlog::level::warn;
-    case LogLevel::off: return spdlog::level::off;
+    case LogLevel::debug:
+      return spdlog::level::debug;
+    case LogLevel::note:
+      return spdlog::level::info;
+    case LogLevel::warning:
+      return spdlog::level::warn;
+    case LogLevel::off:
+      return spdlog::level::off;
   }
   return spdlog::level::info;
 }
@@ -34,8 +38,6 @@ spdlog::level::level_enum level_of(LogLevel level) {
 
 void set_log_level(LogLevel level) { logger().set_level(level_of(level)); }
 
-void log_line(LogLevel level, std::string_view text) {
-  logger().log(level_of(level), "{}", text);
-}
+void log_line(LogLevel level, std::string_view text) { logger().log(level_of(level), "{}", text); }
 
 }  // namespace sluice

@@ -94,13 +94,9 @@ std::uint64_t cgroup_room() {
 
 }  // namespace
 
-std::uint64_t resident_memory() {
-  return kib_line("/proc/self/status", "VmRSS:").value_or(0);
-}
+std::uint64_t resident_memory() { return kib_line("/proc/self/status", "VmRSS:").value_or(0); }
 
-std::uint64_t peak_resident_memory() {
-  return kib_line("/proc/self/status", "VmHWM:").value_or(0);
-}
+std::uint64_t peak_resident_memory() { return kib_line("/proc/self/status", "VmHWM:").value_or(0); }
 
 std::uint64_t available_memory() {
   const auto machine = kib_line("/proc/meminfo", "MemAvailable:");

@@ -32,12 +32,18 @@ using Status = Result<void>;
 /// The program's exit code for an error of this kind.
 constexpr int exit_code(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::usage: return 2;
-    case ErrorKind::model_files: return 3;
-    case ErrorKind::memory: return 4;
-    case ErrorKind::drive: return 5;
-    case ErrorKind::number: return 6;
-    case ErrorKind::interrupted: return 130;
+    case ErrorKind::usage:
+      return 2;
+    case ErrorKind::model_files:
+      return 3;
+    case ErrorKind::memory:
+      return 4;
+    case ErrorKind::drive:
+      return 5;
+    case ErrorKind::number:
+      return 6;
+    case ErrorKind::interrupted:
+      return 130;
   }
   return 1;
 }
@@ -54,16 +60,16 @@ tl::unexpected<Error> fail(ErrorKind kind, fmt::format_string<Args...> format, A
 #define SLUICE_CONCAT(a, b) SLUICE_CONCAT_INNER(a, b)
 
 /// Returns the error of `expression` (a Status or Result) from the enclosing function, if any.
-#define SLUICE_TRY(expression)                                             \
-  do {                                                                     \
-    auto sluice_status = (expression);                                     \
+#define SLUICE_TRY(expression)                                                   \
+  do {                                                                           \
+    auto sluice_status = (expression);                                           \
     if (!sluice_status) return tl::unexpected(std::move(sluice_status).error()); \
   } while (false)
 
 /// `SLUICE_ASSIGN(auto file, open(path));` declares `file`, or returns the error of open().
-#define SLUICE_ASSIGN(declaration, expression)                                   \
+#define SLUICE_ASSIGN(declaration, expression) \
   SLUICE_ASSIGN_NAMED(SLUICE_CONCAT(sluice_result_, __LINE__), declaration, expression)
-#define SLUICE_ASSIGN_NAMED(name, declaration, expression)             \
-  auto name = (expression);                                            \
-  if (!name) return tl::unexpected(std::move(name).error());           \
+#define SLUICE_ASSIGN_NAMED(name, declaration, expression)   \
+  auto name = (expression);                                  \
+  if (!name) return tl::unexpected(std::move(name).error()); \
   declaration = std::move(*name)

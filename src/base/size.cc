@@ -11,7 +11,8 @@ namespace {
 /// Power of 1024 that the suffix stands for, or -1.
 int power_of(std::string_view suffix) {
   std::string lower;
-  for (const char c : suffix) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const char c : suffix)
+    lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   if (lower.empty() || lower == "b") return 0;
   const auto letter = std::string_view("kmgt").find(lower[0]);
   if (letter == std::string_view::npos) return -1;

@@ -1,0 +1,117 @@
+// Routed experts in memory: banks per layer that keep the most used, and wave slots that all
+// layers share for the rest.
+//
+// States of a slot: empty -> loading (its reads are under way) -> ready -> empty again when a
+// better expert takes its place or, for a wave slot, when released. A slot in use is pinned from
+// begin() or its arrival until release(), and is never taken while pinned.
+//
+// Locking: one mutex guards all state. It is never held while the reader is called, and a
+// completion (which comes on a reader's thread) takes it only to note that a read has come. One
+// thread, the pass's, calls everything else.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/ledger.h"
+#include "base/result.h"
+#include "io/reader.h"
+#include "weights/blocks.h"
+#include "weights/placement.h"
+
+namespace sluice::weights {
+
+/// An expert in memory. `part[i]` has the layer's part_bytes[i] bytes, any alignment.
+struct ReadyExpert {
+  std::int32_t id = 0;
+  std::array<const std::byte*, kMaxParts> part{};
+  std::size_t slot = 0;
+};
+
+struct ExpertStatistics {
+  std::uint64_t hits = 0;
+  std::uint64_t misses = 0;
+};
+
+class ExpertBanks final : public io::CompletionSink {
+ public:
+  /// Allocates the slots. `blocks`, `placement` and `reader` must outlive the banks.
+  static Result<std::unique_ptr<ExpertBanks>> create(const Blocks& blocks,
+                                                     const Placement& placement, io::Reader& reader,
+                                                     MemoryLedger& ledger);
+  ~ExpertBanks();
+
+  /// Asks for the experts `ids` (distinct, ascending) of a layer. The reads of those that are not
+  /// in memory start at once, as many as there are slots for; the others follow in waves as
+  /// experts are released. All must be taken with next() and released before the next begin().
+  void begin(std::size_t layer, std::span<const std::int32_t> ids);
+
+  /// The next expert that is there: hits first, then in order of arrival. Blocks when none is.
+  /// Fails with ErrorKind::drive: an expert is never skipped.
+  Result<ReadyExpert> next();
+
+  /// The arithmetic is done with it.
+  void release(const ReadyExpert& expert);
+
+  /// Drops what is under way after an error, and all pins.
+  void abort();
+
+  const ExpertStatistics& statistics() const { return statistics_; }
+  /// Time that next() waited for bytes, in seconds.
+  double wait_s() const { return wait_s_; }
+
+  void complete(io::Completion completion) noexcept override;
+
+ private:
+  enum class State : std::uint8_t { empty, loading, ready };
+  struct Slot {
+    State state = State::empty;
+    std::int32_t expert = -1;
+    std::int32_t layer = -1;
+    bool pinned = false;
+    std::uint8_t reads_left = 0;
+    std::optional<Error> error;
+    std::array<const std::byte*, kMaxParts> part{};
+  };
+  struct Layer {
+    std::size_t first_slot = 0;  // of its bank
+    std::size_t slots = 0;
+    std::vector<std::int32_t> slot_of;  // by expert, -1: not in memory
+    std::vector<float> use;             // by expert: uses, older ones count less
+  };
+
+  ExpertBanks(const Blocks& blocks, const Placement& placement, io::Reader& reader);
+  void count_use(std::span<const std::int32_t> ids);
+  std::optional<std::size_t> slot_for(std::int32_t expert);
+  void start_waiting();
+  void load(std::int32_t expert, std::size_t slot);
+  bool is_wave(std::size_t slot) const { return slot < wave_slots_; }
+
+  const Blocks& blocks_;
+  io::Reader& reader_;
+  const std::uint64_t slot_bytes_;
+  const std::size_t wave_slots_;  // slots [0, wave_slots_) are shared, the banks follow
+  Buffer room_;
+  std::vector<Layer> layers_;
+
+  std::mutex mutex_;
+  std::condition_variable arrived_signal_;
+  std::vector<Slot> slots_;
+  std::deque<std::size_t> arrived_;  // slots that are there and not yet taken
+
+  std::size_t layer_ = 0;             // of the last begin()
+  std::deque<std::int32_t> waiting_;  // experts that have no slot yet
+  std::vector<io::ReadRequest> requests_;
+  ExpertStatistics statistics_;
+  double wait_s_ = 0;
+};
+
+}  // namespace sluice::weights

@@ -1,0 +1,181 @@
+#include "weights/placement.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/buffer.h"
+#include "base/size.h"
+#include "weights/expert_reads.h"
+
+namespace sluice::weights {
+namespace {
+
+constexpr std::uint64_t kSmallestTile = std::uint64_t{64} << 10;
+
+/// Room for the largest expert of the model.
+std::uint64_t slot_bytes(const Blocks& blocks, const io::Reader& reader) {
+  std::uint64_t most = 0;
+  for (const ExpertLayer& layer : blocks.expert_layers) {
+    for (const ExpertPlace& place : layer.experts) {
+      std::uint64_t room = 0;
+      for (const PartRead& read : reads_of(layer, place)) {
+        room += round_up(reader.room_for(read.extent.length), io::kRoomAlignment);
+      }
+      most = std::max(most, room);
+    }
+  }
+  return most;
+}
+
+std::uint64_t tile_room(const TileSpan& tile, const io::Reader& reader) {
+  return round_up(reader.room_for(tile.extent.length), io::kRoomAlignment);
+}
+
+std::uint64_t longest_room(const Schedule& schedule, const io::Reader& reader) {
+  return round_up(reader.room_for(schedule.longest_tile()), io::kRoomAlignment);
+}
+
+std::uint64_t all_room(const Schedule& schedule, const io::Reader& reader) {
+  std::uint64_t sum = 0;
+  for (const TileSpan& tile : schedule.tiles) sum += tile_room(tile, reader);
+  return sum;
+}
+
+std::size_t layers_with_experts(const Blocks& blocks) {
+  return static_cast<std::size_t>(
+      std::count_if(blocks.expert_layers.begin(), blocks.expert_layers.end(),
+                    [](const ExpertLayer& layer) { return !layer.experts.empty(); }));
+}
+
+/// The least that a pass can run with: two tiles under way and one expert at a time.
+Placement smallest(const Blocks& blocks, const io::Reader& reader) {
+  Placement placement;
+  placement.schedule = make_schedule(blocks, kSmallestTile);
+  placement.resident.assign(placement.schedule.tiles.size(), false);
+  placement.ring_bytes = 2 * longest_room(placement.schedule, reader);
+  placement.slot_bytes = slot_bytes(blocks, reader);
+  placement.wave_slots = layers_with_experts(blocks) > 0 ? 1 : 0;
+  placement.bank_slots.assign(blocks.expert_layers.size(), 0);
+  return placement;
+}
+
+/// Bytes that may still be spent; charges are rounded, so a little is kept back.
+std::uint64_t left(const Placement& placement, std::uint64_t budget) {
+  const std::uint64_t used = placement.charge();
+  return budget > used ? budget - used : 0;
+}
+
+/// Tiles as large as are worth reading at once, as long as the ring stays a small part of the
+/// whole.
+void grow_ring(const Blocks& blocks, const io::Reader& reader, const ReadShape& shape,
+               std::uint64_t budget, Placement& placement) {
+  const std::uint64_t share = budget / 8;
+  std::uint64_t tile = shape.tile_bytes;
+  while (tile > kSmallestTile && tile * shape.ring_tiles > share) tile /= 2;
+  Placement larger = placement;
+  larger.schedule = make_schedule(blocks, tile);
+  larger.resident.assign(larger.schedule.tiles.size(), false);
+  const std::uint64_t longest = longest_room(larger.schedule, reader);
+  larger.ring_bytes = std::max(2 * longest, shape.ring_tiles * std::min(longest, tile));
+  if (larger.charge() <= budget) placement = std::move(larger);
+}
+
+/// Enough slots that all misses of a position's picks can be under way at once.
+void grow_wave(const Blocks& blocks, std::uint64_t budget, Placement& placement) {
+  if (placement.wave_slots == 0) return;
+  const std::uint64_t half = left(placement, budget) / 2;
+  const std::size_t affordable = static_cast<std::size_t>(half / placement.slot_bytes);
+  const std::size_t wanted = std::max<std::size_t>(1, blocks.top_k);
+  placement.wave_slots = std::min(wanted, 1 + affordable);
+}
+
+/// Marks tiles resident, evenly over the schedule, until `room` bytes are used.
+void spread_residents(const io::Reader& reader, std::uint64_t room, Placement& placement) {
+  const auto& tiles = placement.schedule.tiles;
+  const std::uint64_t all = all_room(placement.schedule, reader);
+  const double share = std::min(1.0, static_cast<double>(room) / static_cast<double>(all));
+  std::uint64_t seen = 0;
+  const auto take = [&](std::size_t tile) {
+    placement.resident[tile] = true;
+    placement.resident_room += tile_room(tiles[tile], reader);
+  };
+  for (std::size_t tile = 0; tile < tiles.size(); ++tile) {
+    seen += tile_room(tiles[tile], reader);
+    const double due = share * static_cast<double>(seen);
+    const std::uint64_t with = placement.resident_room + tile_room(tiles[tile], reader);
+    if (static_cast<double>(with) <= due) take(tile);
+  }
+  for (std::size_t tile = 0; tile < tiles.size(); ++tile) {  // what rounding left over
+    const std::uint64_t with = placement.resident_room + tile_room(tiles[tile], reader);
+    if (!placement.resident[tile] && with <= room) take(tile);
+  }
+}
+
+void place_residents(const io::Reader& reader, std::uint64_t budget, Placement& placement) {
+  Placement whole = placement;  // without a ring, if everything fits
+  whole.ring_bytes = 0;
+  whole.resident_room = all_room(whole.schedule, reader);
+  whole.resident.assign(whole.resident.size(), true);
+  if (whole.charge() <= budget) {
+    placement = std::move(whole);
+    return;
+  }
+  // A charge is rounded up to whole (huge) pages: find the largest room whose charge fits.
+  std::uint64_t room = left(placement, budget);
+  while (room > 0 && Buffer::charge_for(room) > left(placement, budget)) {
+    room -= std::min(room, std::uint64_t{2} << 20);
+  }
+  if (room > 0) spread_residents(reader, room, placement);
+}
+
+/// One slot more for every layer, as long as they fit and a layer has experts without a slot.
+void grow_banks(const Blocks& blocks, std::uint64_t budget, Placement& placement) {
+  const std::size_t layers = layers_with_experts(blocks);
+  if (layers == 0 || placement.slot_bytes == 0) return;
+  const std::uint64_t room = left(placement, budget);
+  const std::uint64_t rounding = std::uint64_t{2} << 20;
+  const std::size_t total =
+      static_cast<std::size_t>((room > rounding ? room - rounding : 0) / placement.slot_bytes);
+  std::size_t spare = total % layers;
+  for (std::size_t layer = 0; layer < blocks.expert_layers.size(); ++layer) {
+    const std::size_t experts = blocks.expert_layers[layer].experts.size();
+    if (experts == 0) continue;
+    std::size_t slots = total / layers;
+    if (spare > 0) {
+      ++slots;
+      --spare;
+    }
+    placement.bank_slots[layer] = std::min(slots, experts);
+  }
+}
+
+}  // namespace
+
+std::uint64_t Placement::charge() const {
+  return Buffer::charge_for(resident_room) + Buffer::charge_for(ring_bytes) +
+         Buffer::charge_for(wave_slots * slot_bytes + bank_bytes());
+}
+
+std::uint64_t Placement::bank_bytes() const {
+  return std::accumulate(bank_slots.begin(), bank_slots.end(), std::size_t{0}) * slot_bytes;
+}
+
+std::uint64_t smallest_budget(const Blocks& blocks, const io::Reader& reader) {
+  return smallest(blocks, reader).charge();
+}
+
+Result<Placement> place(const Blocks& blocks, const io::Reader& reader, const ReadShape& shape,
+                        std::uint64_t budget) {
+  Placement placement = smallest(blocks, reader);
+  if (placement.charge() > budget) {
+    return fail(ErrorKind::memory, "the weights need at least {} of memory at a time, {} are left",
+                format_size(placement.charge()), format_size(budget));
+  }
+  grow_ring(blocks, reader, shape, budget, placement);
+  grow_wave(blocks, budget, placement);
+  place_residents(reader, budget, placement);
+  grow_banks(blocks, budget, placement);
+  return placement;
+}
+
+}  // namespace sluice::weights
