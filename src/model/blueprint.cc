@@ -1,0 +1,319 @@
+#include "model/blueprint.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "base/size.h"
+
+namespace sluice::model {
+namespace {
+
+// More faults than this tell nobody more.
+constexpr std::size_t kMostFaults = 50;
+
+std::uint64_t hash_of(std::string_view name) { return std::hash<std::string_view>{}(name); }
+
+void sort_and_join(std::vector<io::Extent>& extents) {
+  std::sort(extents.begin(), extents.end(), [](const io::Extent& a, const io::Extent& b) {
+    return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);
+  });
+  std::vector<io::Extent> joined;
+  for (const io::Extent& extent : extents) {
+    if (!joined.empty() && joined.back().file == extent.file &&
+        joined.back().offset + joined.back().length == extent.offset) {
+      joined.back().length += extent.length;
+    } else {
+      joined.push_back(extent);
+    }
+  }
+  extents = std::move(joined);
+}
+
+}  // namespace
+
+std::string_view name_of(TensorClass tensor_class) {
+  switch (tensor_class) {
+    case TensorClass::experts:
+      return "routed experts";
+    case TensorClass::trunk:
+      return "layer trunk";
+    case TensorClass::embedding:
+      return "embedding";
+    case TensorClass::head:
+      return "output head";
+    case TensorClass::final_norms:
+      return "final norms";
+    case TensorClass::left_out:
+      return "left out";
+  }
+  return "?";
+}
+
+std::uint64_t TrunkBlock::bytes() const {
+  std::uint64_t sum = 0;
+  for (const io::Extent& extent : extents) sum += extent.length;
+  return sum;
+}
+
+std::uint64_t Blueprint::memory_bytes() const {
+  std::uint64_t sum =
+      blocks.matrices.size() * sizeof(weights::MatrixBlock) + vectors.size() * sizeof(VectorSource);
+  for (const auto& layer : blocks.expert_layers) {
+    sum += layer.experts.size() * sizeof(weights::ExpertPlace);
+  }
+  return sum;
+}
+
+BlueprintBuilder::BlueprintBuilder(const store::Checkpoint& checkpoint,
+                                   std::span<const io::FileId> files, std::size_t layers,
+                                   std::size_t top_k)
+    : checkpoint_(checkpoint), files_(files.begin(), files.end()) {
+  blueprint_.blocks.expert_layers.resize(layers);
+  blueprint_.blocks.top_k = top_k;
+}
+
+void BlueprintBuilder::section(TensorClass tensor_class, int layer) {
+  class_ = tensor_class;
+  layer_ = layer;
+  if (tensor_class != TensorClass::experts) {
+    blueprint_.trunk_blocks.push_back({tensor_class, layer, {}});
+  }
+}
+
+std::optional<BlueprintBuilder::Found> BlueprintBuilder::find(const std::string& name) {
+  const auto tensor = checkpoint_.find(name);
+  if (!tensor) {
+    faults_.push_back(fmt::format("tensor {}: missing; the model is incomplete", name));
+    return std::nullopt;
+  }
+  Found found = {
+      {files_[tensor->file], tensor->offset, tensor->bytes}, tensor->dtype, tensor->shape};
+  note_use(name, found);
+  return found;
+}
+
+void BlueprintBuilder::note_use(const std::string& name, const Found& found) {
+  used_.push_back(hash_of(name));
+  ClassTotal& total = blueprint_.totals[static_cast<std::size_t>(class_)];
+  ++total.tensors;
+  total.bytes += found.extent.length;
+  if (class_ != TensorClass::experts) {
+    blueprint_.trunk_blocks.back().extents.push_back(found.extent);
+  }
+}
+
+std::optional<kernels::WeightFormat> BlueprintBuilder::plain_format(const std::string& name,
+                                                                    DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return kernels::WeightFormat::f32;
+    case DType::f16:
+      return kernels::WeightFormat::f16;
+    case DType::bf16:
+      return kernels::WeightFormat::bf16;
+    default:
+      break;
+  }
+  faults_.push_back(
+      fmt::format("tensor {}: type {} where F32, F16 or BF16 is expected", name, name_of(dtype)));
+  return std::nullopt;
+}
+
+void BlueprintBuilder::check_shape(const std::string& name, const store::Shape& found,
+                                   std::span<const std::uint64_t> expected) {
+  if (std::ranges::equal(found.sizes(), expected)) return;
+  faults_.push_back(fmt::format("tensor {}: shape {}, but config.json makes it [{}]", name,
+                                store::to_string(found), fmt::join(expected, ", ")));
+}
+
+Matrix BlueprintBuilder::matrix(const std::string& name, std::size_t rows, std::size_t columns,
+                                std::size_t rows_together) {
+  const auto found = find(name);
+  if (!found) return {};
+  const auto format = plain_format(name, found->dtype);
+  const std::array<std::uint64_t, 2> expected = {rows, columns};
+  const std::size_t before = faults_.size();
+  check_shape(name, found->shape, expected);
+  if (!format || faults_.size() != before) return {};
+  auto& blocks = blueprint_.blocks;
+  if (class_ == TensorClass::head && !in_head_) {
+    in_head_ = true;
+    blocks.first_head_matrix = static_cast<weights::MatrixId>(blocks.matrices.size());
+  }
+  const auto id = static_cast<weights::MatrixId>(blocks.matrices.size());
+  blocks.matrices.push_back({name, found->extent, rows, rows_together});
+  return {id, *format, rows, columns};
+}
+
+Vector BlueprintBuilder::vector(const std::string& name, std::size_t count, bool padded) {
+  const auto found = find(name);
+  if (!found) return {};
+  const auto format = plain_format(name, found->dtype);
+  if (!format) return {};
+  const std::uint64_t stored = found->extent.length / bytes_of(found->dtype);
+  if (stored < count || (stored > count && !padded)) {
+    faults_.push_back(fmt::format("tensor {}: shape {} has {} elements, {}{} are expected", name,
+                                  store::to_string(found->shape), stored, padded ? "at least " : "",
+                                  count));
+    return {};
+  }
+  const Vector vector = {blueprint_.vector_floats, count};
+  io::Extent extent = found->extent;
+  extent.length = count * bytes_of(found->dtype);  // the padding is never read
+  blueprint_.vectors.push_back({name, extent, *format, vector});
+  blueprint_.vector_floats += round_up(count, 16);
+  return vector;
+}
+
+EmbeddingTable BlueprintBuilder::embedding(const std::string& name, std::size_t rows,
+                                           std::size_t columns) {
+  const auto found = find(name);
+  if (!found) return {};
+  const std::array<std::uint64_t, 2> expected = {rows, columns};
+  check_shape(name, found->shape, expected);
+  const auto format = plain_format(name, found->dtype);
+  if (!format) return {};
+  blueprint_.embedding = {found->extent, *format, rows, columns};
+  return blueprint_.embedding;
+}
+
+bool BlueprintBuilder::expert_part(const std::string& name, DType dtype, std::size_t rows,
+                                   std::size_t columns, std::size_t part,
+                                   weights::ExpertLayer& layer, weights::ExpertPlace& place) {
+  const auto found = find(name);
+  if (!found) return false;
+  if (found->dtype != dtype) {
+    faults_.push_back(fmt::format("tensor {}: type {} where {} is expected", name,
+                                  name_of(found->dtype), name_of(dtype)));
+    return false;
+  }
+  const std::array<std::uint64_t, 2> expected = {rows, columns};
+  check_shape(name, found->shape, expected);
+  layer.part_bytes[part] = rows * columns * bytes_of(dtype);
+  place.file[part] = found->extent.file;
+  place.offset[part] = found->extent.offset;
+  return true;
+}
+
+void BlueprintBuilder::packed_expert(const std::string& prefix,
+                                     std::span<const ExpertMatrix, 3> matrices,
+                                     weights::ExpertLayer& layer, weights::ExpertPlace& place) {
+  layer.parts = 6;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto& [name, rows, columns] = matrices[i];
+    expert_part(fmt::format("{}{}.weight_packed", prefix, name), DType::u8, rows, columns / 2,
+                2 * i, layer, place);
+    expert_part(fmt::format("{}{}.weight_scale", prefix, name), DType::u8, rows, columns / 32,
+                2 * i + 1, layer, place);
+  }
+}
+
+void BlueprintBuilder::plain_expert(const std::string& prefix,
+                                    std::span<const ExpertMatrix, 3> matrices,
+                                    weights::ExpertLayer& layer, weights::ExpertPlace& place) {
+  layer.parts = 3;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto& [name, rows, columns] = matrices[i];
+    // The first expert's type is the layer's; expert_part() holds the others to it.
+    const auto tensor = checkpoint_.find(fmt::format("{}{}.weight", prefix, name));
+    const auto format = tensor ? plain_format(prefix + name, tensor->dtype) : std::nullopt;
+    if (format && layer.experts.empty() && i == 0) expert_format_ = *format;
+    if (format && *format != expert_format_) {
+      faults_.push_back(
+          fmt::format("tensor {}{}.weight: the experts of a layer must be of one "
+                      "type",
+                      prefix, name));
+    }
+    expert_part(fmt::format("{}{}.weight", prefix, name), tensor ? tensor->dtype : DType::bf16,
+                rows, columns, i, layer, place);
+  }
+}
+
+kernels::WeightFormat BlueprintBuilder::experts(const std::string& prefix, std::size_t count,
+                                                std::span<const ExpertMatrix, 3> matrices) {
+  const TensorClass outside = class_;
+  class_ = TensorClass::experts;
+  auto& layer = blueprint_.blocks.expert_layers[static_cast<std::size_t>(layer_)];
+  const bool packed =
+      checkpoint_.find(fmt::format("{}0.{}.weight_packed", prefix, matrices[0].name)).has_value();
+  if (packed) {
+    expert_format_ = kernels::WeightFormat::mxfp4;
+    for (const ExpertMatrix& matrix : matrices) {
+      if (matrix.columns % 32 == 0) continue;
+      faults_.push_back(fmt::format("tensors {}*.{}: {} columns, but MXFP4 needs a multiple of 32",
+                                    prefix, matrix.name, matrix.columns));
+    }
+  }
+  layer.experts.reserve(count);
+  for (std::size_t expert = 0; expert < count; ++expert) {
+    if (faults_.size() > kMostFaults) break;
+    weights::ExpertPlace place;
+    const std::string expert_prefix = fmt::format("{}{}.", prefix, expert);
+    if (packed) {
+      packed_expert(expert_prefix, matrices, layer, place);
+    } else {
+      plain_expert(expert_prefix, matrices, layer, place);
+    }
+    layer.experts.push_back(place);
+  }
+  class_ = outside;
+  return expert_format_;
+}
+
+void BlueprintBuilder::leave_out(std::string_view prefix) {
+  left_out_prefixes_.emplace_back(prefix);
+}
+
+/// Every tensor is used or left out by name; any other is a fault, not a thing to overlook.
+void BlueprintBuilder::account_for_the_rest() {
+  std::sort(used_.begin(), used_.end());
+  std::map<std::string, ClassTotal> left_out;
+  checkpoint_.for_each([&](std::string_view name, const store::Tensor& tensor) {
+    if (std::binary_search(used_.begin(), used_.end(), hash_of(name))) return;
+    for (const std::string& prefix : left_out_prefixes_) {
+      if (!name.starts_with(prefix)) continue;
+      for (ClassTotal* total :
+           {&left_out[prefix],
+            &blueprint_.totals[static_cast<std::size_t>(TensorClass::left_out)]}) {
+        ++total->tensors;
+        total->bytes += tensor.bytes;
+      }
+      return;
+    }
+    faults_.push_back(
+        fmt::format("tensor {}: not part of this architecture; a model that has it "
+                    "would be computed wrongly without it",
+                    name));
+  });
+  for (const auto& [prefix, total] : left_out) {
+    blueprint_.left_out.push_back(
+        fmt::format("{}* ({} tensors, {})", prefix, total.tensors, format_size(total.bytes)));
+  }
+}
+
+Result<Blueprint> BlueprintBuilder::finish() {
+  if (faults_.empty()) account_for_the_rest();
+  if (!faults_.empty()) {
+    const std::size_t shown = std::min(faults_.size(), kMostFaults);
+    std::string list = fmt::format(
+        "{}\n{}", checkpoint_.folder().string(),
+        fmt::join(faults_.begin(), faults_.begin() + static_cast<std::ptrdiff_t>(shown), "\n"));
+    if (faults_.size() > shown) list += fmt::format("\n... and {} more", faults_.size() - shown);
+    return fail(ErrorKind::model_files, "{}", list);
+  }
+  if (!in_head_) {
+    blueprint_.blocks.first_head_matrix =
+        static_cast<weights::MatrixId>(blueprint_.blocks.matrices.size());
+  }
+  for (TrunkBlock& block : blueprint_.trunk_blocks) sort_and_join(block.extents);
+  std::erase_if(blueprint_.trunk_blocks,
+                [](const TrunkBlock& block) { return block.extents.empty(); });
+  return std::move(blueprint_);
+}
+
+}  // namespace sluice::model

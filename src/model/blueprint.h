@@ -1,0 +1,151 @@
+// What an architecture needs from a checkpoint, found and checked: the bridge between names on
+// disk and the blocks that the weights layer moves.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/matmul.h"
+#include "store/checkpoint.h"
+#include "weights/blocks.h"
+
+namespace sluice::model {
+
+/// A matrix of the trunk or head: y = W x, stored [rows, columns].
+struct Matrix {
+  weights::MatrixId id = 0;
+  kernels::WeightFormat format = kernels::WeightFormat::f32;
+  std::size_t rows = 0;
+  std::size_t columns = 0;
+};
+
+/// A small tensor, resident as float32: a piece of the table of vectors.
+struct Vector {
+  std::size_t offset = 0;
+  std::size_t count = 0;
+};
+
+/// Where a vector comes from. The first `count` elements of the tensor are taken.
+struct VectorSource {
+  std::string name;
+  io::Extent extent;
+  kernels::WeightFormat format = kernels::WeightFormat::f32;
+  Vector vector;
+};
+
+/// The embedding: rows are read one by one as tokens want them.
+struct EmbeddingTable {
+  io::Extent extent;
+  kernels::WeightFormat format = kernels::WeightFormat::f32;
+  std::size_t rows = 0;
+  std::size_t columns = 0;
+};
+
+/// Classes of tensors, for totals.
+enum class TensorClass : std::uint8_t { experts, trunk, embedding, head, final_norms, left_out };
+inline constexpr std::size_t kTensorClasses = 6;
+std::string_view name_of(TensorClass tensor_class);
+
+struct ClassTotal {
+  std::uint64_t tensors = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// Everything but the experts of one layer, or one tensor outside the layers, as it lies on disk.
+struct TrunkBlock {
+  TensorClass tensor_class = TensorClass::trunk;
+  int layer = -1;                   ///< -1 outside the layers
+  std::vector<io::Extent> extents;  ///< touching ones joined, in the order of the files
+  std::uint64_t bytes() const;
+};
+
+struct Blueprint {
+  weights::Blocks blocks;
+  std::vector<VectorSource> vectors;
+  std::size_t vector_floats = 0;  ///< size of the table of vectors
+  EmbeddingTable embedding;
+  std::array<ClassTotal, kTensorClasses> totals{};
+  std::vector<TrunkBlock> trunk_blocks;
+  std::vector<std::string> left_out;  ///< "vision_tower.* (165 tensors, 802 MB)": printed by info
+
+  std::uint64_t memory_bytes() const;
+};
+
+/// Collects what an architecture asks for. Faults (a tensor missing, of another shape or type) are
+/// collected too, and all listed by finish().
+class BlueprintBuilder {
+ public:
+  /// `files`: the reader's ids of checkpoint.files(), in that order.
+  BlueprintBuilder(const store::Checkpoint& checkpoint, std::span<const io::FileId> files,
+                   std::size_t layers, std::size_t top_k);
+
+  /// What follows belongs to this layer (-1: none) and class.
+  void section(TensorClass tensor_class, int layer);
+
+  /// Matrices must be asked for in the order in which a pass uses them; those asked for in the
+  /// section `head` come last.
+  Matrix matrix(const std::string& name, std::size_t rows, std::size_t columns,
+                std::size_t rows_together = 1);
+
+  /// A tensor of `count` elements in all, of any shape. With `padded`, of at least `count`.
+  Vector vector(const std::string& name, std::size_t count, bool padded = false);
+
+  EmbeddingTable embedding(const std::string& name, std::size_t rows, std::size_t columns);
+
+  /// A routed expert matrix: w1 (gate), w2 (down) or w3 (up).
+  struct ExpertMatrix {
+    const char* name;
+    std::size_t rows;
+    std::size_t columns;
+  };
+  /// `count` experts named `prefix`0 .. with three matrices each: MXFP4 when "weight_packed" is
+  /// there (parts: packed and scale of each matrix in turn), else plain (parts: the matrices).
+  /// Returns their format.
+  kernels::WeightFormat experts(const std::string& prefix, std::size_t count,
+                                std::span<const ExpertMatrix, 3> matrices);
+
+  /// Tensors whose names start so are left out, and listed.
+  void leave_out(std::string_view prefix);
+
+  /// Fails with ErrorKind::model_files, listing all faults, tensors that nobody asked for included.
+  Result<Blueprint> finish();
+
+ private:
+  struct Found {
+    io::Extent extent;
+    DType dtype = DType::u8;
+    store::Shape shape;
+  };
+  std::optional<Found> find(const std::string& name);
+  std::optional<kernels::WeightFormat> plain_format(const std::string& name, DType dtype);
+  void check_shape(const std::string& name, const store::Shape& found,
+                   std::span<const std::uint64_t> expected);
+  void note_use(const std::string& name, const Found& found);
+  bool expert_part(const std::string& name, DType dtype, std::size_t rows, std::size_t columns,
+                   std::size_t part, weights::ExpertLayer& layer, weights::ExpertPlace& place);
+  void plain_expert(const std::string& prefix, std::span<const ExpertMatrix, 3> matrices,
+                    weights::ExpertLayer& layer, weights::ExpertPlace& place);
+  void packed_expert(const std::string& prefix, std::span<const ExpertMatrix, 3> matrices,
+                     weights::ExpertLayer& layer, weights::ExpertPlace& place);
+  void account_for_the_rest();
+
+  const store::Checkpoint& checkpoint_;
+  std::vector<io::FileId> files_;
+  Blueprint blueprint_;
+  TensorClass class_ = TensorClass::trunk;
+  int layer_ = -1;
+  bool in_head_ = false;
+  kernels::WeightFormat expert_format_ = kernels::WeightFormat::f32;  // of the layer at hand
+  std::vector<std::string> left_out_prefixes_;
+  std::vector<std::uint64_t> used_;  // hashes of the names asked for
+  std::vector<std::string> faults_;
+};
+
+}  // namespace sluice::model

@@ -1,0 +1,93 @@
+#include "model/executor.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+
+namespace sluice::model {
+namespace {
+
+// Weight bytes per piece of work: large against the cost of handing it out, small enough that the
+// threads finish together.
+constexpr std::size_t kItemBytes = std::size_t{128} << 10;
+
+// Kernels take rows in blocks; pieces that are whole blocks keep them full.
+constexpr std::size_t kRowBlock = 16;
+
+}  // namespace
+
+std::size_t rows_per_item(kernels::WeightFormat format, std::size_t columns) {
+  const std::size_t rows = kItemBytes / std::max<std::size_t>(1, bytes_per_row(format, columns));
+  return std::max(kRowBlock, rows / kRowBlock * kRowBlock);
+}
+
+const float* Input::prepared_for(kernels::WeightFormat format) {
+  if (format_ != format) {
+    kernels::prepare(format, x_, columns_, columns_, positions_, room_);
+    format_ = format;
+  }
+  return room_;
+}
+
+Status Executor::check_cancelled() const {
+  if (cancellation_ != nullptr && cancellation_->requested()) {
+    return fail(ErrorKind::interrupted, "interrupted");
+  }
+  return {};
+}
+
+Status Executor::multiply(const Matrix& matrix, Input& x, float* y) {
+  SLUICE_CHECK(x.columns() == matrix.columns);
+  const float* prepared = x.prepared_for(matrix.format);
+  const std::size_t row_bytes = kernels::bytes_per_row(matrix.format, matrix.columns);
+  const std::size_t step = rows_per_item(matrix.format, matrix.columns);
+  std::size_t done = 0;
+  while (done < matrix.rows) {
+    SLUICE_TRY(check_cancelled());
+    SLUICE_ASSIGN(const std::span<const weights::Tile> tiles, trunk_.take(matrix.id));
+    // Tiles of one matrix that are there together are consecutive rows: one run of items.
+    const std::size_t first = tiles.front().first_row;
+    const std::size_t rows = tiles.back().first_row + tiles.back().rows - first;
+    const std::size_t items = tiles.size() * ((tiles.front().rows + step - 1) / step);
+    const std::size_t items_per_tile = items / tiles.size();
+    threads_.run(items, [&](std::size_t item, int) {
+      const weights::Tile& tile = tiles[item / items_per_tile];
+      const std::size_t begin = item % items_per_tile * step;
+      if (begin >= tile.rows) return;
+      const kernels::Rows w = {matrix.format, tile.data + begin * row_bytes, nullptr,
+                               std::min<std::size_t>(step, tile.rows - begin), matrix.columns};
+      kernels::matmul(w, prepared, x.positions(), y + tile.first_row + begin, matrix.rows);
+    });
+    trunk_.release();
+    done += rows;
+  }
+  return {};
+}
+
+Status Executor::for_each_tile(const Matrix& matrix,
+                               FunctionRef<void(const weights::Tile& tile)> visit) {
+  std::size_t done = 0;
+  while (done < matrix.rows) {
+    SLUICE_TRY(check_cancelled());
+    SLUICE_ASSIGN(const std::span<const weights::Tile> tiles, trunk_.take(matrix.id));
+    for (const weights::Tile& tile : tiles) {
+      visit(tile);
+      done += tile.rows;
+    }
+    trunk_.release();
+  }
+  return {};
+}
+
+void Executor::parallel_ranges(std::size_t n, std::size_t grain,
+                               FunctionRef<void(std::size_t first, std::size_t count)> work) {
+  const std::size_t most = static_cast<std::size_t>(threads_.threads()) * 4;
+  const std::size_t step = std::max(grain, (n + most - 1) / most);
+  threads_.run((n + step - 1) / step, [&](std::size_t item, int) {
+    const std::size_t first = item * step;
+    work(first, std::min(step, n - first));
+  });
+}
+
+}  // namespace sluice::model

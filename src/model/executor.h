@@ -1,0 +1,77 @@
+// Matrices times activations over all threads, the matrix coming from wherever it is.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+
+#include "base/cancellation.h"
+#include "base/function_ref.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "kernels/matmul.h"
+#include "model/blueprint.h"
+#include "weights/expert_banks.h"
+#include "weights/trunk_stream.h"
+
+namespace sluice::model {
+
+/// Activations that several matrices multiply: [positions, columns], prepared for the kernels once
+/// per weight format, in `room` (kernels::prepared_floats() floats, 64-byte aligned).
+class Input {
+ public:
+  Input(const float* x, std::size_t columns, std::size_t positions, float* room)
+      : x_(x), columns_(columns), positions_(positions), room_(room) {}
+
+  const float* values() const { return x_; }
+  std::size_t positions() const { return positions_; }
+  std::size_t columns() const { return columns_; }
+  const float* prepared_for(kernels::WeightFormat format);
+
+ private:
+  const float* x_;
+  std::size_t columns_;
+  std::size_t positions_;
+  float* room_;
+  std::optional<kernels::WeightFormat> format_;
+};
+
+/// Runs the arithmetic of a pass. One pass at a time.
+class Executor {
+ public:
+  Executor(ThreadPool& threads, weights::TrunkStream& trunk, weights::ExpertBanks& experts)
+      : threads_(threads), trunk_(trunk), experts_(experts) {}
+
+  /// The pass under way may be asked to stop.
+  void watch(const Cancellation* cancellation) { cancellation_ = cancellation; }
+  /// ErrorKind::interrupted once the pass is asked to stop.
+  Status check_cancelled() const;
+
+  /// y[t * rows + r] = W x: the next matrix of the schedule, tile by tile as it arrives.
+  Status multiply(const Matrix& matrix, Input& x, float* y);
+
+  /// Hands the tiles of the next matrix of the schedule to `visit` as they arrive.
+  Status for_each_tile(const Matrix& matrix, FunctionRef<void(const weights::Tile& tile)> visit);
+
+  /// Calls work(item, worker) for all items on all threads.
+  void parallel(std::size_t items, FunctionRef<void(std::size_t item, int worker)> work) {
+    threads_.run(items, work);
+  }
+  /// Calls work(first, count) on pieces of [0, n), each at least `grain` long, on all threads.
+  void parallel_ranges(std::size_t n, std::size_t grain,
+                       FunctionRef<void(std::size_t first, std::size_t count)> work);
+
+  int threads() const { return threads_.threads(); }
+  weights::ExpertBanks& experts() { return experts_; }
+
+ private:
+  ThreadPool& threads_;
+  weights::TrunkStream& trunk_;
+  weights::ExpertBanks& experts_;
+  const Cancellation* cancellation_ = nullptr;
+};
+
+/// Rows of a matrix that make a good piece of work for one thread.
+std::size_t rows_per_item(kernels::WeightFormat format, std::size_t columns);
+
+}  // namespace sluice::model

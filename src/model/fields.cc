@@ -1,0 +1,177 @@
+#include "model/fields.h"
+
+#include <cmath>
+#include <utility>
+
+namespace sluice::model {
+namespace {
+
+const nlohmann::json& empty_object() {
+  static const nlohmann::json empty = nlohmann::json::object();
+  return empty;
+}
+
+/// The value as a message shows it: short, and valid UTF-8 whatever the file holds.
+std::string shown(const nlohmann::json& value) {
+  if (value.is_structured()) return value.is_array() ? "a list" : "an object";
+  std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  if (text.size() > 60) text = text.substr(0, 60) + "...";
+  return text;
+}
+
+}  // namespace
+
+Result<nlohmann::json> parse_object(const std::string& text, const std::string& where) {
+  nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
+  if (value.is_discarded()) {
+    return fail(ErrorKind::model_files, "{}: not valid JSON; download the file again", where);
+  }
+  if (!value.is_object()) {
+    return fail(ErrorKind::model_files, "{}: not a JSON object", where);
+  }
+  return value;
+}
+
+Fields::Fields(const nlohmann::json& object, std::string path, std::vector<std::string>& faults)
+    : object_(object), path_(std::move(path)), faults_(faults) {}
+
+void Fields::fault(std::string_view name, std::string_view what) {
+  faults_.push_back(fmt::format("{}: {}: {}", path_, name, what));
+}
+
+bool Fields::has(std::string_view name) const {
+  const auto found = object_.find(name);
+  return found != object_.end() && !found->is_null();
+}
+
+const nlohmann::json* Fields::get(std::string_view name) {
+  seen_.emplace(name);
+  const auto found = object_.find(name);
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::uint64_t Fields::count(std::string_view name, std::uint64_t least, std::uint64_t most) {
+  const nlohmann::json* value = get(name);
+  if (value == nullptr) {
+    fault(name, "missing; a missing field is never guessed");
+    return least;
+  }
+  const bool whole = value->is_number_unsigned();
+  if (!whole || value->get<std::uint64_t>() < least || value->get<std::uint64_t>() > most) {
+    fault(name, fmt::format("expected a whole number from {} to {}, found {}", least, most,
+                            shown(*value)));
+    return least;
+  }
+  return value->get<std::uint64_t>();
+}
+
+std::uint64_t Fields::count_or(std::string_view name, std::uint64_t absent, std::uint64_t least,
+                               std::uint64_t most) {
+  return get(name) == nullptr ? absent : count(name, least, most);
+}
+
+double Fields::number(std::string_view name, double least, double most) {
+  const nlohmann::json* value = get(name);
+  if (value == nullptr) {
+    fault(name, "missing; a missing field is never guessed");
+    return least;
+  }
+  if (!value->is_number() || !(value->get<double>() >= least) || !(value->get<double>() <= most)) {
+    fault(name,
+          fmt::format("expected a number from {} to {}, found {}", least, most, shown(*value)));
+    return least;
+  }
+  return value->get<double>();
+}
+
+std::optional<double> Fields::optional_number(std::string_view name, double least, double most) {
+  if (get(name) == nullptr) return std::nullopt;
+  return number(name, least, most);
+}
+
+bool Fields::flag(std::string_view name) {
+  if (get(name) == nullptr) {
+    fault(name, "missing; a missing field is never guessed");
+    return false;
+  }
+  return flag_or(name, false);
+}
+
+bool Fields::flag_or(std::string_view name, bool absent) {
+  const nlohmann::json* value = get(name);
+  if (value == nullptr) return absent;
+  if (!value->is_boolean()) {
+    fault(name, fmt::format("expected true or false, found {}", shown(*value)));
+    return absent;
+  }
+  return value->get<bool>();
+}
+
+std::string Fields::text(std::string_view name) {
+  if (get(name) == nullptr) {
+    fault(name, "missing; a missing field is never guessed");
+    return {};
+  }
+  return text_or(name, {});
+}
+
+std::string Fields::text_or(std::string_view name, std::string absent) {
+  const nlohmann::json* value = get(name);
+  if (value == nullptr) return absent;
+  if (!value->is_string()) {
+    fault(name, fmt::format("expected a string, found {}", shown(*value)));
+    return absent;
+  }
+  return value->get<std::string>();
+}
+
+std::vector<std::uint64_t> Fields::counts(std::string_view name, std::uint64_t most) {
+  std::vector<std::uint64_t> list;
+  const nlohmann::json* value = get(name);
+  if (value == nullptr || !value->is_array()) {
+    fault(name, "expected a list of whole numbers");
+    return list;
+  }
+  for (const auto& item : *value) {
+    if (!item.is_number_unsigned() || item.get<std::uint64_t>() > most) {
+      fault(name, fmt::format("expected whole numbers up to {}, found {}", most, shown(item)));
+      return {};
+    }
+    list.push_back(item.get<std::uint64_t>());
+  }
+  return list;
+}
+
+void Fields::expect(std::string_view name, const nlohmann::json& value, bool or_absent) {
+  const nlohmann::json* found = get(name);
+  if (found == nullptr && (or_absent || value.is_null())) return;
+  if (found == nullptr) {
+    fault(name, fmt::format("missing; expected {}", shown(value)));
+  } else if (*found != value) {
+    fault(name, fmt::format("{} is not supported, only {}", shown(*found), shown(value)));
+  }
+}
+
+Fields Fields::object(std::string_view name) {
+  const nlohmann::json* value = get(name);
+  if (value == nullptr || !value->is_object()) {
+    fault(name, value == nullptr ? "missing" : "expected an object");
+    value = &empty_object();
+  }
+  return {*value, fmt::format("{}: {}", path_, name), faults_};
+}
+
+void Fields::ignore(std::initializer_list<std::string_view> names) {
+  for (const auto name : names) seen_.emplace(name);
+}
+
+void Fields::finish() {
+  for (const auto& [name, value] : object_.items()) {
+    if (seen_.contains(name)) continue;
+    const std::string text = name.substr(0, 80);
+    fault(text, fmt::format("not understood (value {}); this model may need a newer Sluice",
+                            shown(value)));
+  }
+}
+
+}  // namespace sluice::model

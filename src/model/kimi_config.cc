@@ -1,0 +1,276 @@
+#include "model/kimi_config.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "model/fields.h"
+
+namespace sluice::model {
+namespace {
+
+// Larger than any model of this family will be, small enough that no product of two overflows.
+constexpr std::uint64_t kMost = std::uint64_t{1} << 24;
+
+/// Fields that transformers writes into every config; none means anything to the arithmetic.
+void ignore_boilerplate(Fields& fields) {
+  fields.ignore({"_name_or_path",
+                 "architectures",
+                 "auto_map",
+                 "dtype",
+                 "torch_dtype",
+                 "initializer_range",
+                 "use_cache",
+                 "transformers_version",
+                 "model_type",
+                 "bos_token_id",
+                 "eos_token_id",
+                 "pad_token_id",
+                 "sep_token_id",
+                 "decoder_start_token_id",
+                 "id2label",
+                 "label2id",
+                 "problem_type",
+                 "prefix",
+                 "task_specific_params",
+                 "finetuning_task",
+                 "tokenizer_class",
+                 "return_dict",
+                 "return_dict_in_generate",
+                 "output_attentions",
+                 "output_hidden_states",
+                 "output_scores",
+                 "use_bfloat16",
+                 "tf_legacy_loss",
+                 "torchscript",
+                 "chunk_size_feed_forward",
+                 "is_decoder",
+                 "remove_invalid_values"});
+  // Defaults for generation, which the user's own settings replace.
+  fields.ignore({"bad_words_ids",
+                 "begin_suppress_tokens",
+                 "suppress_tokens",
+                 "diversity_penalty",
+                 "do_sample",
+                 "early_stopping",
+                 "encoder_no_repeat_ngram_size",
+                 "exponential_decay_length_penalty",
+                 "forced_bos_token_id",
+                 "forced_eos_token_id",
+                 "length_penalty",
+                 "max_length",
+                 "min_length",
+                 "no_repeat_ngram_size",
+                 "num_beam_groups",
+                 "num_beams",
+                 "num_return_sequences",
+                 "repetition_penalty",
+                 "temperature",
+                 "top_k",
+                 "top_p",
+                 "typical_p"});
+  fields.expect("add_cross_attention", false);
+  fields.expect("cross_attention_hidden_size", nullptr);
+  fields.expect("is_encoder_decoder", false);
+  fields.expect("tie_encoder_decoder", false);
+  fields.expect("pruned_heads", nlohmann::json::object());
+}
+
+/// The lists count layers from 1 (SPEC trap 11); together they must name each layer once.
+void read_layer_kinds(Fields& fields, KimiConfig& config) {
+  const auto kda = fields.counts("kda_layers", kMost);
+  const auto full = fields.counts("full_attn_layers", kMost);
+  std::vector<int> named(config.layers + 1, 0);
+  config.is_kda.assign(config.layers, false);
+  bool inside = true;
+  const auto name = [&](const std::vector<std::uint64_t>& list, bool is_kda) {
+    for (const std::uint64_t layer : list) {
+      if (layer == 0 || layer > config.layers) {
+        inside = false;
+        continue;
+      }
+      ++named[layer];
+      if (is_kda) config.is_kda[layer - 1] = true;
+    }
+  };
+  name(kda, true);
+  name(full, false);
+  const bool once = std::all_of(named.begin() + 1, named.end(), [](int n) { return n == 1; });
+  if (!inside || !once) {
+    fields.fault(
+        "kda_layers, full_attn_layers",
+        fmt::format("must together name each of the layers 1 to {} exactly once", config.layers));
+  }
+}
+
+void read_kda(Fields fields, KimiConfig& config) {
+  config.kda.heads = fields.count("num_heads", 1, 4096);
+  config.kda.dim = fields.count("head_dim", 1, 1024);
+  config.kda.taps = fields.count("short_conv_kernel_size", 2, 16);
+  if (const auto bound = fields.optional_number("gate_lower_bound", -80, 0)) {
+    config.kda.has_lower_bound = true;
+    config.kda.lower_bound = static_cast<float>(*bound);
+  }
+  config.kda.full_rank_gate = fields.flag_or("use_full_rank_gate", false);
+  read_layer_kinds(fields, config);
+  fields.finish();
+}
+
+void read_mla(Fields& fields, KimiConfig& config) {
+  MlaConfig& mla = config.mla;
+  mla.heads = fields.count("num_attention_heads", 1, 4096);
+  const std::uint64_t kv_heads = fields.count_or("num_key_value_heads", mla.heads, 1, 4096);
+  if (kv_heads != mla.heads) {
+    fields.fault("num_key_value_heads", "must equal num_attention_heads: MLA has no grouping");
+  }
+  mla.query_rank = fields.count_or("q_lora_rank", 0, 1, kMost);
+  mla.latent = fields.count("kv_lora_rank", 1, kMost);
+  mla.nope = fields.count("qk_nope_head_dim", 1, 4096);
+  mla.rope = fields.count("qk_rope_head_dim", 0, 4096);
+  mla.value = fields.count("v_head_dim", 1, 4096);
+  mla.output_gate = fields.flag_or("mla_use_output_gate", false);
+  fields.expect("mla_use_nope", true, false);
+  fields.ignore({"rope_theta", "head_dim"});  // carried along, never used: nothing is rotated
+  fields.expect("rope_scaling", nullptr);
+}
+
+void read_moe(Fields& fields, KimiConfig& config) {
+  MoeConfig& moe = config.moe;
+  moe.router.experts = fields.count("num_experts", 1, 65536);
+  moe.router.top_k = fields.count("num_experts_per_token", 1, moe.router.experts);
+  moe.router.groups = fields.count_or("num_expert_group", 1, 1, moe.router.experts);
+  moe.router.top_groups = fields.count_or("topk_group", 1, 1, moe.router.groups);
+  if (moe.router.experts % moe.router.groups != 0 ||
+      moe.router.top_groups * (moe.router.experts / moe.router.groups) < moe.router.top_k) {
+    fields.fault("num_expert_group", "the groups do not divide the experts, or leave too few");
+  }
+  const std::string scores = fields.text_or("moe_router_activation_func", "sigmoid");
+  if (scores != "sigmoid" && scores != "softmax") {
+    fields.fault("moe_router_activation_func",
+                 fmt::format("'{}' is not supported, only sigmoid and softmax", scores));
+  }
+  moe.router.sigmoid = scores == "sigmoid";
+  moe.router.renormalize = fields.flag("moe_renormalize");
+  moe.router.scale = static_cast<float>(fields.number("routed_scaling_factor", 1e-6, 1e6));
+  moe.width = fields.count("moe_intermediate_size", 1, kMost);
+  moe.latent = fields.count_or("routed_expert_hidden_size", 0, 1, kMost);
+  moe.latent_norm = fields.flag_or("latent_moe_use_norm", false);
+  moe.shared_width = fields.count_or("num_shared_experts", 0, 0, 4096) * moe.width;
+  moe.first_layer = fields.count("first_k_dense_replace", 0, kMost);
+  moe.frequency = fields.count_or("moe_layer_freq", 1, 1, kMost);
+  fields.expect("topk_method", "noaux_tc");
+  fields.ignore({"use_grouped_topk"});  // num_expert_group decides
+}
+
+void read_glu(Fields& fields, KimiConfig& config) {
+  const std::string activation = fields.text("hidden_act");
+  if (activation != "situ" && activation != "silu") {
+    fields.fault("hidden_act", fmt::format("'{}' is not supported, only situ and silu",
+                                           activation.substr(0, 40)));
+  }
+  config.glu.situ = activation == "situ";
+  const auto beta = fields.optional_number("activation_situ_beta", 1e-3, 1e6);
+  const auto linear_beta = fields.optional_number("activation_situ_linear_beta", 1e-3, 1e6);
+  config.glu.beta = static_cast<float>(beta.value_or(1.0));
+  config.glu.linear_beta = static_cast<float>(linear_beta.value_or(0.0));
+}
+
+/// Only checks: what is quantised shows in the tensors' names (SPEC 1, trap 16).
+void check_quantization(Fields fields) {
+  fields.expect("format", "mxfp4-pack-quantized", false);
+  fields.expect("quant_method", "compressed-tensors");
+  fields.expect("quantization_status", "compressed");
+  fields.expect("global_compression_ratio", nullptr);
+  fields.expect("kv_cache_scheme", nullptr);
+  fields.ignore({"ignore"});
+  Fields groups = fields.object("config_groups");
+  Fields group = groups.object("group_0");
+  group.expect("format", "mxfp4-pack-quantized");
+  group.expect("input_activations", nullptr);
+  group.expect("output_activations", nullptr);
+  group.ignore({"targets"});
+  Fields weights = group.object("weights");
+  weights.expect("group_size", 32, false);
+  weights.expect("num_bits", 4, false);
+  weights.expect("type", "float");
+  weights.expect("strategy", "group");
+  weights.expect("symmetric", true);
+  weights.expect("dynamic", false);
+  weights.expect("scale_dtype", "torch.uint8");
+  weights.expect("zp_dtype", nullptr);
+  weights.expect("actorder", nullptr);
+  weights.expect("block_structure", nullptr);
+  weights.ignore({"observer", "observer_kwargs"});
+  for (Fields* each : {&weights, &group, &groups, &fields}) each->finish();
+}
+
+void read_text_config(Fields fields, KimiConfig& config) {
+  ignore_boilerplate(fields);
+  config.hidden = fields.count("hidden_size", 1, kMost);
+  config.layers = fields.count("num_hidden_layers", 1, 4096);
+  config.vocabulary = fields.count("vocab_size", 1, kMost);
+  config.epsilon = static_cast<float>(fields.number("rms_norm_eps", 1e-12, 1e-1));
+  config.dense_width = fields.count("intermediate_size", 1, kMost);
+  config.residual_block = fields.count_or("attn_res_block_size", 0, 1, 4096);
+  if (config.residual_banks() > kMostResidualBanks) {
+    fields.fault("attn_res_block_size",
+                 fmt::format("makes more than {} residual sources", kMostResidualBanks));
+  }
+  const char* positions =
+      fields.has("max_position_embeddings") ? "max_position_embeddings" : "model_max_length";
+  config.max_positions = fields.count(positions, 1, std::uint64_t{1} << 32);
+  fields.ignore({"max_position_embeddings", "model_max_length"});
+  fields.expect("tie_word_embeddings", false);
+  fields.expect("num_nextn_predict_layers", 0);
+  read_glu(fields, config);
+  read_mla(fields, config);
+  read_moe(fields, config);
+  read_kda(fields.object("linear_attn_config"), config);
+  if (fields.has("quantization_config")) check_quantization(fields.object("quantization_config"));
+  fields.ignore({"quantization_config"});
+  fields.finish();
+}
+
+void read_root(const nlohmann::json& root, KimiConfig& config, std::vector<std::string>& faults) {
+  Fields fields(root, "config.json", faults);
+  config.model_type = fields.text("model_type");
+  if (config.model_type == "kimi_linear") {
+    read_text_config(Fields(root, "config.json", faults), config);
+    return;
+  }
+  config.tensor_prefix = "language_model.";
+  ignore_boilerplate(fields);
+  fields.ignore({"ignore_index", "image_placeholder", "media_placeholder_token_id", "vision_config",
+                 "quantization_config"});
+  fields.expect("tie_word_embeddings", false);
+  Fields text = fields.object("text_config");
+  text.expect("model_type", "kimi_linear");
+  read_text_config(text, config);
+  fields.finish();
+}
+
+void read_end_ids(const nlohmann::json& root, KimiConfig& config) {
+  for (const nlohmann::json* object :
+       {&root, root.contains("text_config") ? &root["text_config"] : &root}) {
+    const auto found = object->find("eos_token_id");
+    if (found == object->end() || !found->is_number_unsigned()) continue;
+    const auto id = found->get<std::uint64_t>();
+    if (id < config.vocabulary) config.end_ids = {static_cast<std::int32_t>(id)};
+  }
+}
+
+}  // namespace
+
+Result<KimiConfig> parse_kimi_config(const std::string& text) {
+  SLUICE_ASSIGN(const nlohmann::json root, parse_object(text, "config.json"));
+  KimiConfig config;
+  std::vector<std::string> faults;
+  read_root(root, config, faults);
+  if (!faults.empty()) {
+    return fail(ErrorKind::model_files, "{}", fmt::join(faults, "\n"));
+  }
+  read_end_ids(root, config);
+  return config;
+}
+
+}  // namespace sluice::model

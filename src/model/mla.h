@@ -1,0 +1,52 @@
+// Multi-head latent attention without positions, projections absorbed (SPEC 6.5).
+#pragma once
+
+#include <span>
+
+#include "base/result.h"
+#include "model/arena.h"
+#include "model/blueprint.h"
+#include "model/executor.h"
+#include "model/kimi_config.h"
+#include "model/rows.h"
+#include "model/vectors.h"
+
+namespace sluice::model {
+
+/// The weights of one MLA layer.
+struct MlaWeights {
+  Matrix kv_a;       ///< [latent + rope, hidden]
+  Matrix q_a, q_b;   ///< [query_rank, hidden], [query_width, query_rank]; with a query rank
+  Matrix q;          ///< [query_width, hidden]; without
+  Matrix kv_b;       ///< [heads * (nope + value), latent], in tiles of whole heads
+  Matrix gate;       ///< [output_width, hidden]; with an output gate
+  Matrix out;        ///< [hidden, output_width]
+  Vector q_a_norm;   ///< [query_rank]
+  Vector kv_a_norm;  ///< [latent]
+};
+
+MlaWeights find_mla(BlueprintBuilder& builder, const std::string& prefix, const MlaConfig& config,
+                    std::size_t hidden);
+
+/// Activations of a pass inside one MLA layer.
+struct MlaScratch {
+  float* low;       ///< [positions, query_rank]
+  float* query;     ///< [positions, query_width]
+  float* latent;    ///< [positions, latent + rope]: what is appended to the cache
+  float* out;       ///< [positions, output_width]
+  float* gate;      ///< [positions, output_width]
+  float* prepared;  ///< for inputs of width query_rank or output_width
+  float* worker;    ///< [threads, worker_floats]
+  std::size_t worker_floats;
+};
+MlaScratch lay_out_mla(Arena& arena, const MlaConfig& config, std::size_t positions,
+                       std::size_t context, int threads);
+
+/// The attention output for normed rows x [positions, hidden] into y [positions, hidden].
+/// cache(segment) is the layer's KV cache of a segment's sequence, [context, latent + rope]: the
+/// pass's rows are appended at the segment's `past`.
+Status run_mla(const MlaWeights& weights, const MlaConfig& config, const VectorTable& vectors,
+               Executor& executor, const MlaScratch& scratch, std::span<const RowRange> segments,
+               FunctionRef<float*(std::size_t segment)> cache, Input& x, float* y);
+
+}  // namespace sluice::model

@@ -1,0 +1,134 @@
+// A model that can be run: what the engine sees of every architecture.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/cancellation.h"
+#include "base/ledger.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "io/reader.h"
+#include "model/blueprint.h"
+#include "model/vectors.h"
+#include "weights/expert_banks.h"
+#include "weights/trunk_stream.h"
+
+namespace sluice::model {
+
+/// The sizes of a model, for people and for the engine's buffers.
+struct Shape {
+  std::string architecture;  ///< "kimi_k3"
+  std::size_t layers = 0;
+  std::size_t hidden = 0;
+  std::size_t vocabulary = 0;
+  std::size_t experts = 0;  ///< per layer that has them; 0: a dense model
+  std::size_t top_k = 0;
+  std::size_t max_positions = 0;
+  std::vector<std::int32_t> end_ids;
+  std::vector<std::string> layer_kinds;  ///< by layer: "KDA, dense", "MLA, MoE", ...
+};
+
+/// What one sequence keeps between passes: recurrent state and KV cache. Fixed size from the
+/// start: `context` positions are paid for when it is made.
+class SequenceState {
+ public:
+  virtual ~SequenceState() = default;
+  std::size_t length() const { return length_; }
+  std::size_t context() const { return context_; }
+  /// Back to an empty sequence.
+  virtual void reset() = 0;
+
+ protected:
+  explicit SequenceState(std::size_t context) : context_(context) {}
+  std::size_t length_ = 0;
+  std::size_t context_;
+};
+
+/// Which positions of a segment need logits.
+enum class Logits : std::uint8_t { none, last, all };
+
+/// Consecutive tokens of one sequence; they are appended to its state.
+struct Segment {
+  SequenceState* state = nullptr;
+  std::span<const std::int32_t> tokens;
+  Logits logits = Logits::last;
+};
+
+/// Watches a pass. All calls come from the pass's thread.
+class PassObserver {
+ public:
+  virtual ~PassObserver() = default;
+  virtual void on_layer_begin(std::size_t layer) { static_cast<void>(layer); }
+  /// hidden: [positions, hidden], the running sum after the layer.
+  virtual void on_hidden(std::size_t layer, std::span<const float> hidden) {
+    static_cast<void>(layer);
+    static_cast<void>(hidden);
+  }
+  /// ids: [positions, top_k], by descending choice.
+  virtual void on_routes(std::size_t layer, std::span<const std::int32_t> ids) {
+    static_cast<void>(layer);
+    static_cast<void>(ids);
+  }
+};
+
+/// A set of rows through all layers: decode, prefill and batch are the same thing.
+struct Pass {
+  std::span<const Segment> segments;
+  PassObserver* observer = nullptr;
+  const Cancellation* cancellation = nullptr;
+};
+
+/// What a network computes with; all outlive it.
+struct Resources {
+  ThreadPool& threads;
+  io::Reader& reader;
+  weights::TrunkStream& trunk;
+  weights::ExpertBanks& experts;
+  MemoryLedger& ledger;
+};
+
+/// How much a network must be ready for at once.
+struct PassLimits {
+  std::size_t positions = 1;   ///< of a pass, all segments together
+  std::size_t logit_rows = 1;  ///< of a pass
+  std::size_t context = 1;     ///< of a sequence
+};
+
+/// A network with its weights behind it.
+class Network {
+ public:
+  virtual ~Network() = default;
+
+  virtual Result<std::unique_ptr<SequenceState>> new_state(std::size_t context) = 0;
+
+  /// Runs the pass and returns the logits, [rows wanted, vocabulary], in order of segments and
+  /// positions, valid until the next pass. On an error the states of the segments are undefined
+  /// (reset them); the network itself can go on.
+  virtual Result<std::span<const float>> run(const Pass& pass) = 0;
+
+  /// Time that passes waited for bytes, in seconds.
+  virtual double io_wait_s() const = 0;
+};
+
+/// An architecture bound to a checkpoint, before memory is given to it.
+class Architecture {
+ public:
+  virtual ~Architecture() = default;
+  virtual const Shape& shape() const = 0;
+  virtual const Blueprint& blueprint() const = 0;
+  /// Memory of one sequence's state with room for `context` positions, in bytes.
+  virtual std::uint64_t state_bytes(std::size_t context) const = 0;
+  /// Memory of the activations of passes within the limits, in bytes (`threads` workers).
+  virtual std::uint64_t activation_bytes(const PassLimits& limits, int threads) const = 0;
+  /// Makes the network ready to run passes within the limits. The architecture must outlive it.
+  virtual Result<std::unique_ptr<Network>> make_network(const Resources& resources,
+                                                        const PassLimits& limits,
+                                                        VectorTable vectors) const = 0;
+};
+
+}  // namespace sluice::model

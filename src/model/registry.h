@@ -1,0 +1,21 @@
+// Which architectures there are.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "model/network.h"
+#include "store/checkpoint.h"
+
+namespace sluice::model {
+
+/// Chooses the architecture by config.json's model_type and matches it against the checkpoint.
+/// `files`: the reader's ids of checkpoint.files(). ErrorKind::model_files on anything that is
+/// missing, unknown or does not fit together.
+Result<std::unique_ptr<Architecture>> open_architecture(const store::Checkpoint& checkpoint,
+                                                        std::span<const io::FileId> files);
+
+}  // namespace sluice::model
