@@ -1,0 +1,39 @@
+// Drawing up the memory budget: what a run needs whatever the placement, and what is left.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "engine/options.h"
+#include "io/reader.h"
+#include "model/network.h"
+
+namespace sluice::engine {
+
+/// Memory that a run holds beside the weights, in bytes.
+struct FixedNeeds {
+  std::uint64_t program = 0;  ///< resident now, and slack for what comes later
+  std::uint64_t thread_stacks = 0;
+  std::uint64_t vectors = 0;
+  std::uint64_t state = 0;
+  std::uint64_t activations = 0;
+
+  std::uint64_t sum() const { return program + thread_stacks + vectors + state + activations; }
+};
+
+struct Budget {
+  std::uint64_t ram = 0;
+  std::size_t chunk = 0;
+  FixedNeeds needs;
+};
+
+/// Chooses what the options leave open and checks that the smallest placement of the weights fits
+/// beside the fixed needs. ErrorKind::memory otherwise, with the sums and the smallest budget.
+Result<Budget> draw_up_budget(const EngineOptions& options, const model::Architecture& architecture,
+                              const io::Reader& reader, int threads, std::uint64_t thread_stacks);
+
+/// The limits of passes with this chunk size.
+model::PassLimits limits_for(const EngineOptions& options, std::size_t chunk);
+
+}  // namespace sluice::engine

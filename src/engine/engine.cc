@@ -1,0 +1,202 @@
+#include "engine/engine.h"
+
+#include <malloc.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/memory_info.h"
+#include "base/thread_pool.h"
+#include "engine/budget.h"
+#include "model/registry.h"
+#include "store/checkpoint.h"
+#include "weights/expert_banks.h"
+#include "weights/placement.h"
+#include "weights/trunk_stream.h"
+
+namespace sluice::engine {
+
+/// Everything an engine is made of, in the order of making: what is later uses what is earlier.
+struct Engine::Parts {
+  explicit Parts(std::uint64_t ram) : ledger(ram) {}
+
+  MemoryLedger ledger;
+  std::unique_ptr<ThreadPool> threads;
+  std::unique_ptr<io::Reader> reader;
+  std::unique_ptr<model::Architecture> architecture;
+  weights::Placement placement;
+  std::unique_ptr<weights::TrunkStream> trunk;
+  std::unique_ptr<weights::ExpertBanks> experts;
+  std::unique_ptr<model::Network> network;
+};
+
+namespace {
+
+int usable_threads() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+Result<std::unique_ptr<model::Architecture>> open_files(const EngineOptions& options,
+                                                        io::Reader& reader) {
+  SLUICE_ASSIGN(const store::Checkpoint checkpoint, store::Checkpoint::open(options.model));
+  std::vector<io::FileId> files;
+  for (const store::ShardFile& file : checkpoint.files()) {
+    SLUICE_ASSIGN(const io::FileId id, reader.open(file.path));
+    files.push_back(id);
+  }
+  return model::open_architecture(checkpoint, files);
+}
+
+}  // namespace
+
+Engine::Engine(EngineOptions options, std::unique_ptr<Parts> parts)
+    : options_(std::move(options)), parts_(std::move(parts)) {}
+Engine::~Engine() = default;
+
+Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
+  EngineOptions options = asked;
+  if (options.threads == 0) options.threads = usable_threads();
+  auto threads = std::make_unique<ThreadPool>(options.threads);
+  SLUICE_ASSIGN(std::unique_ptr<io::Reader> reader, io::make_reader(options.io));
+  if (options.wrap_reader) reader = options.wrap_reader(std::move(reader));
+  SLUICE_ASSIGN(auto architecture, open_files(options, *reader));
+  options.context = std::min(options.context, architecture->shape().max_positions);
+  // The directory of names is gone; what it held must not count against the budget.
+  malloc_trim(0);
+
+  SLUICE_ASSIGN(const Budget budget,
+                draw_up_budget(options, *architecture, *reader, options.threads,
+                               threads->stack_bytes() + reader->memory_bytes()));
+  options.ram = budget.ram;
+  options.chunk = budget.chunk;
+  auto parts = std::make_unique<Parts>(budget.ram);
+  parts->threads = std::move(threads);
+  parts->reader = std::move(reader);
+  parts->architecture = std::move(architecture);
+  MemoryLedger& ledger = parts->ledger;
+  SLUICE_TRY(ledger.charge(Tenant::program, budget.needs.program));
+  SLUICE_TRY(ledger.charge(Tenant::thread_stacks, budget.needs.thread_stacks));
+  const model::Blueprint& blueprint = parts->architecture->blueprint();
+  SLUICE_ASSIGN(auto vectors, model::VectorTable::load(blueprint, *parts->reader, ledger));
+  SLUICE_ASSIGN(parts->placement,
+                weights::place(blueprint.blocks, *parts->reader, {},
+                               ledger.available() - budget.needs.state - budget.needs.activations));
+  SLUICE_ASSIGN(parts->trunk, weights::TrunkStream::create(blueprint.blocks, parts->placement,
+                                                           *parts->reader, ledger));
+  SLUICE_ASSIGN(parts->experts, weights::ExpertBanks::create(blueprint.blocks, parts->placement,
+                                                             *parts->reader, ledger));
+  const model::Resources resources = {*parts->threads, *parts->reader, *parts->trunk,
+                                      *parts->experts, ledger};
+  SLUICE_ASSIGN(parts->network,
+                parts->architecture->make_network(resources, limits_for(options, budget.chunk),
+                                                  std::move(vectors)));
+  return std::unique_ptr<Engine>(new Engine(std::move(options), std::move(parts)));
+}
+
+const model::Shape& Engine::shape() const { return parts_->architecture->shape(); }
+
+Result<std::unique_ptr<model::SequenceState>> Engine::new_sequence() {
+  return parts_->network->new_state(options_.context);
+}
+
+/// Passes on what a pass reports, with the chunk's place in the whole.
+class Engine::Watcher final : public model::PassObserver {
+ public:
+  Watcher(const Engine& engine, const FeedOptions& options, std::size_t tokens)
+      : engine_(engine), options_(options) {
+    progress_.tokens = tokens;
+    progress_.layers = engine.shape().layers;
+  }
+
+  void begin_chunk(std::size_t first, std::size_t count) {
+    progress_.tokens_done = first;
+    progress_.chunk_tokens = count;
+  }
+  /// The first error that a callback returned.
+  Status status() const { return status_; }
+
+  void on_layer_begin(std::size_t layer) override {
+    if (!options_.on_progress) return;
+    progress_.layer = layer;
+    progress_.seconds = seconds_since(start_);
+    const auto reads = engine_.parts_->reader->statistics();
+    progress_.bytes_read = 0;
+    for (const std::uint64_t bytes : reads.requested_bytes) progress_.bytes_read += bytes;
+    options_.on_progress(progress_);
+  }
+  void on_hidden(std::size_t layer, std::span<const float> hidden) override {
+    if (options_.on_hidden) keep(options_.on_hidden(progress_.tokens_done, layer, hidden));
+  }
+  void on_routes(std::size_t layer, std::span<const std::int32_t> ids) override {
+    if (options_.on_routes) keep(options_.on_routes(progress_.tokens_done, layer, ids));
+  }
+
+ private:
+  void keep(Status status) {
+    if (status_ && !status) status_ = std::move(status);
+  }
+
+  const Engine& engine_;
+  const FeedOptions& options_;
+  const Clock::time_point start_ = Clock::now();
+  Progress progress_;
+  Status status_;
+};
+
+Result<std::span<const float>> Engine::feed(model::SequenceState& sequence,
+                                            std::span<const std::int32_t> tokens,
+                                            const FeedOptions& options) {
+  SLUICE_CHECK(!tokens.empty());
+  if (sequence.length() + tokens.size() > sequence.context()) {
+    return fail(ErrorKind::memory,
+                "{} tokens after {} do not fit into the context of {}; raise --ctx", tokens.size(),
+                sequence.length(), sequence.context());
+  }
+  SLUICE_CHECK(!options.on_logits || options_.all_logits);
+  Watcher watcher(*this, options, tokens.size());
+  const auto start = Clock::now();
+  std::span<const float> logits;
+  for (std::size_t first = 0; first < tokens.size(); first += chunk()) {
+    const std::size_t count = std::min(chunk(), tokens.size() - first);
+    const bool last = first + count == tokens.size();
+    const auto wanted = options.on_logits ? model::Logits::all
+                        : last            ? model::Logits::last
+                                          : model::Logits::none;
+    const model::Segment segment = {&sequence, tokens.subspan(first, count), wanted};
+    watcher.begin_chunk(first, count);
+    auto result = parts_->network->run({{&segment, 1}, &watcher, options.cancellation});
+    Status status = watcher.status();
+    if (result && status && options.on_logits) status = options.on_logits(first, *result);
+    if (!result || !status) {
+      sequence.reset();
+      return tl::unexpected(!result ? result.error() : status.error());
+    }
+    logits = *result;
+  }
+  wall_s_ += seconds_since(start);
+  return logits.last(shape().vocabulary);
+}
+
+Statistics Engine::statistics() const {
+  Statistics now;
+  now.wall_s = wall_s_;
+  now.io_wait_s = parts_->network->io_wait_s();
+  now.expert_hits = parts_->experts->statistics().hits;
+  now.expert_misses = parts_->experts->statistics().misses;
+  now.peak_rss_bytes = peak_resident_memory();
+  now.ram_budget_bytes = parts_->ledger.budget();
+  now.resident_bytes = parts_->placement.resident_room + parts_->placement.bank_bytes();
+  for (std::size_t tenant = 0; tenant < kTenants; ++tenant) {
+    const auto each = static_cast<Tenant>(tenant);
+    now.memory.emplace_back(name_of(each), parts_->ledger.charged(each));
+  }
+  now.reads = parts_->reader->statistics();
+  return now;
+}
+
+}  // namespace sluice::engine

@@ -1,0 +1,78 @@
+// A model, opened, with its place in memory: runs tokens through it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "base/cancellation.h"
+#include "base/result.h"
+#include "engine/options.h"
+#include "engine/statistics.h"
+#include "model/network.h"
+
+namespace sluice::engine {
+
+/// Where a feed() is, for progress displays. Called often; must be quick.
+struct Progress {
+  std::size_t tokens_done = 0;  ///< of this feed(), whole chunks
+  std::size_t tokens = 0;
+  std::size_t layer = 0;  ///< of the chunk under way
+  std::size_t layers = 0;
+  std::size_t chunk_tokens = 0;  ///< tokens of the chunk under way
+  std::uint64_t bytes_read = 0;  ///< since the engine was opened
+  double seconds = 0;            ///< since this feed() began
+};
+
+struct FeedOptions {
+  const Cancellation* cancellation = nullptr;
+  std::function<void(const Progress&)> on_progress;
+  /// With EngineOptions::all_logits: called chunk by chunk with the logits of its positions,
+  /// [count, vocabulary]. `first` counts from the start of this feed().
+  std::function<Status(std::size_t first, std::span<const float> logits)> on_logits;
+  /// Called chunk by chunk, layer by layer: hidden [count, hidden] after the layer.
+  std::function<Status(std::size_t first, std::size_t layer, std::span<const float> hidden)>
+      on_hidden;
+  /// Called for each layer with experts: ids [count, top_k], by descending score.
+  std::function<Status(std::size_t first, std::size_t layer, std::span<const std::int32_t> ids)>
+      on_routes;
+};
+
+class Engine {
+ public:
+  /// Opens the model and draws up the memory budget. Fails with ErrorKind::model_files listing
+  /// everything that is wrong with the files, or with ErrorKind::memory naming the smallest budget
+  /// that works; nothing has been read of the weights then.
+  static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
+  ~Engine();
+
+  const model::Shape& shape() const;
+  const EngineOptions& options() const { return options_; }  ///< with all defaults filled in
+  std::size_t chunk() const { return *options_.chunk; }
+
+  /// An empty sequence with room for options().context positions.
+  Result<std::unique_ptr<model::SequenceState>> new_sequence();
+
+  /// Appends `tokens` (at least one) to the sequence, chunk by chunk, and returns the logits of
+  /// the last position, [vocabulary], valid until the next call. On an error the sequence is empty
+  /// again, and the engine can go on.
+  Result<std::span<const float>> feed(model::SequenceState& sequence,
+                                      std::span<const std::int32_t> tokens,
+                                      const FeedOptions& options = {});
+
+  /// What the engine did since it was opened; the fields about tokens and their times are the
+  /// generator's to fill in.
+  Statistics statistics() const;
+
+ private:
+  struct Parts;
+  class Watcher;
+  Engine(EngineOptions options, std::unique_ptr<Parts> parts);
+
+  EngineOptions options_;
+  std::unique_ptr<Parts> parts_;
+  double wall_s_ = 0;  // inside feed()
+};
+
+}  // namespace sluice::engine

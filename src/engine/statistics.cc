@@ -1,0 +1,84 @@
+#include "engine/statistics.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/size.h"
+
+namespace sluice::engine {
+namespace {
+
+double share(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+double gb_per_s(const io::DriveStatistics& drive) {
+  return drive.busy_s > 0 ? static_cast<double>(drive.bytes) / drive.busy_s / 1e9 : 0;
+}
+
+}  // namespace
+
+std::string to_table(const Statistics& s) {
+  std::string out;
+  const auto line = [&](std::string_view name, const std::string& value) {
+    out += fmt::format("  {:<22}{}\n", name, value);
+  };
+  line("prompt",
+       fmt::format("{} tokens, {:.2f} tokens/s", s.prompt_tokens, s.prefill_tokens_per_s()));
+  line("time to first token", fmt::format("{:.3f} s", s.ttft_s));
+  line("decode",
+       fmt::format("{} tokens, {:.2f} tokens/s", s.generated_tokens, s.decode_tokens_per_s()));
+  line("wall", fmt::format("{:.3f} s: {:.0f} % arithmetic, {:.0f} % I/O wait", s.wall_s,
+                           share(s.compute_s(), s.wall_s), share(s.io_wait_s, s.wall_s)));
+  line("bytes read", fmt::format("{}: trunk {}, experts {}, other {}", format_size(s.bytes_read()),
+                                 format_size(s.bytes_of(io::Purpose::trunk)),
+                                 format_size(s.bytes_of(io::Purpose::expert)),
+                                 format_size(s.bytes_of(io::Purpose::other))));
+  line("expert hit rate",
+       fmt::format("{:.1f} % of {}", 100 * s.expert_hit_rate(), s.expert_hits + s.expert_misses));
+  for (const io::DriveStatistics& drive : s.reads.drives) {
+    line("drive", fmt::format("{}: {} in {:.3f} s busy, {:.2f} GB/s, {}", drive.path,
+                              format_size(drive.bytes), drive.busy_s, gb_per_s(drive),
+                              drive.direct ? "direct" : "buffered"));
+  }
+  line("memory", fmt::format("peak {} of {} allowed", format_size(s.peak_rss_bytes),
+                             format_size(s.ram_budget_bytes)));
+  for (const auto& [tenant, bytes] : s.memory) {
+    if (bytes > 0) line("", fmt::format("{:<20}{}", tenant, format_size(bytes)));
+  }
+  return out;
+}
+
+std::string to_json(const Statistics& s) {
+  nlohmann::ordered_json json = {
+      {"prompt_tokens", s.prompt_tokens},
+      {"generated_tokens", s.generated_tokens},
+      {"ttft_s", s.ttft_s},
+      {"prefill_tokens_per_s", s.prefill_tokens_per_s()},
+      {"decode_tokens_per_s", s.decode_tokens_per_s()},
+      {"wall_s", s.wall_s},
+      {"compute_s", s.compute_s()},
+      {"io_wait_s", s.io_wait_s},
+      {"bytes_read", s.bytes_read()},
+      {"bytes_read_trunk", s.bytes_of(io::Purpose::trunk)},
+      {"bytes_read_experts", s.bytes_of(io::Purpose::expert)},
+      {"expert_hits", s.expert_hits},
+      {"expert_misses", s.expert_misses},
+      {"expert_hit_rate", s.expert_hit_rate()},
+      {"peak_rss_bytes", s.peak_rss_bytes},
+      {"ram_budget_bytes", s.ram_budget_bytes},
+      {"resident_bytes", s.resident_bytes},
+  };
+  auto& drives = json["drives"] = nlohmann::ordered_json::array();
+  for (const io::DriveStatistics& drive : s.reads.drives) {
+    drives.push_back({{"path", drive.path},
+                      {"bytes", drive.bytes},
+                      {"busy_s", drive.busy_s},
+                      {"gb_per_s", gb_per_s(drive)},
+                      {"direct", drive.direct}});
+  }
+  auto& memory = json["memory"] = nlohmann::ordered_json::object();
+  for (const auto& [tenant, bytes] : s.memory) memory[tenant] = bytes;
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace sluice::engine

@@ -1,0 +1,57 @@
+// What a run did, in the terms of the contract of --stats-json.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/ledger.h"
+#include "io/reader.h"
+
+namespace sluice::engine {
+
+struct Statistics {
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t generated_tokens = 0;
+  double ttft_s = 0;  ///< from the start of the prompt to the first token
+  double prefill_s = 0;
+  double decode_s = 0;
+  std::uint64_t decode_passes = 0;
+  double wall_s = 0;     ///< inside passes
+  double io_wait_s = 0;  ///< of it, with nothing to compute because bytes were missing
+  std::uint64_t expert_hits = 0;
+  std::uint64_t expert_misses = 0;
+  std::uint64_t peak_rss_bytes = 0;
+  std::uint64_t ram_budget_bytes = 0;
+  std::uint64_t resident_bytes = 0;  ///< weights that stay: trunk tiles and expert banks
+  std::vector<std::pair<std::string, std::uint64_t>> memory;  ///< by tenant
+  io::ReaderStatistics reads;
+
+  double compute_s() const { return wall_s - io_wait_s; }
+  double prefill_tokens_per_s() const {
+    return prefill_s > 0 ? static_cast<double>(prompt_tokens) / prefill_s : 0;
+  }
+  double decode_tokens_per_s() const {
+    return decode_s > 0 ? static_cast<double>(decode_passes) / decode_s : 0;
+  }
+  double expert_hit_rate() const {
+    const std::uint64_t all = expert_hits + expert_misses;
+    return all > 0 ? static_cast<double>(expert_hits) / static_cast<double>(all) : 0;
+  }
+  std::uint64_t bytes_of(io::Purpose purpose) const {
+    return reads.requested_bytes[static_cast<std::size_t>(purpose)];
+  }
+  std::uint64_t bytes_read() const {
+    std::uint64_t sum = 0;
+    for (const std::uint64_t bytes : reads.requested_bytes) sum += bytes;
+    return sum;
+  }
+};
+
+/// The table that --stats prints.
+std::string to_table(const Statistics& statistics);
+
+/// The object that --stats-json writes.
+std::string to_json(const Statistics& statistics);
+
+}  // namespace sluice::engine
