@@ -182,8 +182,9 @@ Result<std::span<const float>> Engine::feed(model::SequenceState& sequence,
   return logits.last(shape().vocabulary);
 }
 
-Statistics Engine::statistics() const {
+Statistics Engine::statistics(const TokenCounts& tokens) const {
   Statistics now;
+  now.tokens = tokens;
   now.wall_s = wall_s_;
   now.io_wait_s = parts_->network->io_wait_s();
   now.expert_hits = parts_->experts->statistics().hits;

@@ -61,9 +61,8 @@ class Engine {
                                       std::span<const std::int32_t> tokens,
                                       const FeedOptions& options = {});
 
-  /// What the engine did since it was opened; the fields about tokens and their times are the
-  /// generator's to fill in.
-  Statistics statistics() const;
+  /// What the engine did since it was opened, with the counts of the answers it was used for.
+  Statistics statistics(const TokenCounts& tokens = {}) const;
 
  private:
   struct Parts;

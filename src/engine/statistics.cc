@@ -22,11 +22,11 @@ std::string to_table(const Statistics& s) {
   const auto line = [&](std::string_view name, const std::string& value) {
     out += fmt::format("  {:<22}{}\n", name, value);
   };
-  line("prompt",
-       fmt::format("{} tokens, {:.2f} tokens/s", s.prompt_tokens, s.prefill_tokens_per_s()));
-  line("time to first token", fmt::format("{:.3f} s", s.ttft_s));
-  line("decode",
-       fmt::format("{} tokens, {:.2f} tokens/s", s.generated_tokens, s.decode_tokens_per_s()));
+  line("prompt", fmt::format("{} tokens, {:.2f} tokens/s", s.tokens.prompt_tokens,
+                             s.tokens.prefill_tokens_per_s()));
+  line("time to first token", fmt::format("{:.3f} s", s.tokens.ttft_s));
+  line("decode", fmt::format("{} tokens, {:.2f} tokens/s", s.tokens.generated_tokens,
+                             s.tokens.decode_tokens_per_s()));
   line("wall", fmt::format("{:.3f} s: {:.0f} % arithmetic, {:.0f} % I/O wait", s.wall_s,
                            share(s.compute_s(), s.wall_s), share(s.io_wait_s, s.wall_s)));
   line("bytes read", fmt::format("{}: trunk {}, experts {}, other {}", format_size(s.bytes_read()),
@@ -50,11 +50,11 @@ std::string to_table(const Statistics& s) {
 
 std::string to_json(const Statistics& s) {
   nlohmann::ordered_json json = {
-      {"prompt_tokens", s.prompt_tokens},
-      {"generated_tokens", s.generated_tokens},
-      {"ttft_s", s.ttft_s},
-      {"prefill_tokens_per_s", s.prefill_tokens_per_s()},
-      {"decode_tokens_per_s", s.decode_tokens_per_s()},
+      {"prompt_tokens", s.tokens.prompt_tokens},
+      {"generated_tokens", s.tokens.generated_tokens},
+      {"ttft_s", s.tokens.ttft_s},
+      {"prefill_tokens_per_s", s.tokens.prefill_tokens_per_s()},
+      {"decode_tokens_per_s", s.tokens.decode_tokens_per_s()},
       {"wall_s", s.wall_s},
       {"compute_s", s.compute_s()},
       {"io_wait_s", s.io_wait_s},

@@ -28,12 +28,6 @@ struct Statistics {
   io::ReaderStatistics reads;
 
   double compute_s() const { return wall_s - io_wait_s; }
-  double prefill_tokens_per_s() const {
-    return prefill_s > 0 ? static_cast<double>(prompt_tokens) / prefill_s : 0;
-  }
-  double decode_tokens_per_s() const {
-    return decode_s > 0 ? static_cast<double>(decode_passes) / decode_s : 0;
-  }
   double expert_hit_rate() const {
     const std::uint64_t all = expert_hits + expert_misses;
     return all > 0 ? static_cast<double>(expert_hits) / static_cast<double>(all) : 0;

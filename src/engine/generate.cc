@@ -1,0 +1,100 @@
+#include "engine/generate.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/clock.h"
+
+namespace sluice::engine {
+
+std::string_view name_of(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::length:
+      return "length";
+    case FinishReason::end_of_turn:
+      return "end_of_turn";
+    case FinishReason::stopped:
+      return "stopped";
+    case FinishReason::context:
+      return "context";
+    case FinishReason::interrupted:
+      return "interrupted";
+  }
+  return "?";
+}
+
+namespace {
+
+/// One answer on its way.
+class Generator {
+ public:
+  Generator(Engine& engine, model::SequenceState& sequence, const GenerateOptions& options,
+            TokenCounts& counts)
+      : engine_(engine), sequence_(sequence), options_(options), counts_(counts) {}
+
+  Result<Generated> run(std::span<const std::int32_t> prompt,
+                        const std::function<bool(std::int32_t id)>& on_token) {
+    SLUICE_ASSIGN(text::Sampler sampler, text::Sampler::create(options_.sampling));
+    const auto start = Clock::now();
+    SLUICE_ASSIGN(std::span<const float> logits, engine_.feed(sequence_, prompt, options_.feed));
+    counts_.prompt_tokens += prompt.size();
+    counts_.prefill_s += seconds_since(start);
+    Generated answer;
+    while (answer.ids.size() < options_.max_new) {
+      SLUICE_ASSIGN(const std::int32_t id, sampler.next(logits));
+      if (answer.ids.empty()) counts_.ttft_s = seconds_since(start);
+      if (std::ranges::find(options_.stop_ids, id) != options_.stop_ids.end()) {
+        return finish(std::move(answer), FinishReason::end_of_turn);
+      }
+      answer.ids.push_back(id);
+      ++counts_.generated_tokens;
+      if (!on_token(id)) return finish(std::move(answer), FinishReason::stopped);
+      if (answer.ids.size() == options_.max_new) break;
+      if (cancelled()) return finish(std::move(answer), FinishReason::interrupted);
+      if (sequence_.length() == sequence_.context()) {
+        return finish(std::move(answer), FinishReason::context);
+      }
+      SLUICE_ASSIGN(logits, decode(id));
+    }
+    return finish(std::move(answer), FinishReason::length);
+  }
+
+ private:
+  Result<std::span<const float>> decode(std::int32_t id) {
+    const auto start = Clock::now();
+    FeedOptions feed = options_.feed;
+    // Stopping inside a pass would leave layers on different sides of the token. One token is
+    // finished instead, so that the sequence can be continued.
+    if (options_.keep_sequence) feed.cancellation = nullptr;
+    SLUICE_ASSIGN(const auto logits, engine_.feed(sequence_, {&id, 1}, feed));
+    counts_.decode_s += seconds_since(start);
+    ++counts_.decode_passes;
+    return logits;
+  }
+
+  bool cancelled() const {
+    const Cancellation* cancellation = options_.feed.cancellation;
+    return cancellation != nullptr && cancellation->requested();
+  }
+
+  static Generated finish(Generated answer, FinishReason reason) {
+    answer.reason = reason;
+    return answer;
+  }
+
+  Engine& engine_;
+  model::SequenceState& sequence_;
+  const GenerateOptions& options_;
+  TokenCounts& counts_;
+};
+
+}  // namespace
+
+Result<Generated> generate(Engine& engine, model::SequenceState& sequence,
+                           std::span<const std::int32_t> prompt, const GenerateOptions& options,
+                           const std::function<bool(std::int32_t id)>& on_token,
+                           TokenCounts& counts) {
+  return Generator(engine, sequence, options, counts).run(prompt, on_token);
+}
+
+}  // namespace sluice::engine

@@ -1,0 +1,49 @@
+// From a prompt to new tokens.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/engine.h"
+#include "text/sampler.h"
+
+namespace sluice::engine {
+
+enum class FinishReason : std::uint8_t {
+  length,       ///< max_new tokens are written
+  end_of_turn,  ///< the model ended by itself
+  stopped,      ///< the consumer had enough (a stop string)
+  context,      ///< the sequence is full
+  interrupted,  ///< cancelled between or inside tokens; what was written stays valid
+};
+std::string_view name_of(FinishReason reason);
+
+struct GenerateOptions {
+  std::size_t max_new = 128;
+  text::SamplingOptions sampling;
+  std::vector<std::int32_t> stop_ids;  ///< end the answer, and are not part of it
+  FeedOptions feed;                    ///< cancellation and progress
+  /// A cancelled answer ends between two tokens, so that the sequence can be continued; otherwise
+  /// it ends at once, inside a token, as an error of ErrorKind::interrupted.
+  bool keep_sequence = false;
+};
+
+struct Generated {
+  std::vector<std::int32_t> ids;  ///< without the stop id
+  FinishReason reason = FinishReason::length;
+};
+
+/// Feeds `prompt` (at least one token) to the sequence and writes up to max_new tokens. Each is
+/// given to `on_token` as soon as it is known; false stops the answer. Afterwards the sequence
+/// holds the prompt and all of `ids` but the last (whose turn to be fed has not come).
+/// `counts` gets the counts and times of this call added.
+Result<Generated> generate(Engine& engine, model::SequenceState& sequence,
+                           std::span<const std::int32_t> prompt, const GenerateOptions& options,
+                           const std::function<bool(std::int32_t id)>& on_token,
+                           TokenCounts& counts);
+
+}  // namespace sluice::engine
