@@ -10,13 +10,25 @@
 
 namespace sluice::engine {
 
-struct Statistics {
+/// Tokens and their times, counted by generate().
+struct TokenCounts {
   std::uint64_t prompt_tokens = 0;
   std::uint64_t generated_tokens = 0;
-  double ttft_s = 0;  ///< from the start of the prompt to the first token
+  double ttft_s = 0;  ///< from the start of the last prompt to its first token
   double prefill_s = 0;
   double decode_s = 0;
-  std::uint64_t decode_passes = 0;
+  std::uint64_t decode_passes = 0;  ///< tokens fed one by one, in decode_s
+
+  double prefill_tokens_per_s() const {
+    return prefill_s > 0 ? static_cast<double>(prompt_tokens) / prefill_s : 0;
+  }
+  double decode_tokens_per_s() const {
+    return decode_s > 0 ? static_cast<double>(decode_passes) / decode_s : 0;
+  }
+};
+
+struct Statistics {
+  TokenCounts tokens;
   double wall_s = 0;     ///< inside passes
   double io_wait_s = 0;  ///< of it, with nothing to compute because bytes were missing
   std::uint64_t expert_hits = 0;
