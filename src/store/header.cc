@@ -96,7 +96,10 @@ class EntryReader {
       tensor_.dtype = *dtype;
     } else {
       sound_ = false;
-      faults_.add(file_, "tensor {}: dtype {} is not known; expected one of {}",
+      faults_.add(file_,
+                  "tensor {}: dtype {} is not known; expected one of {}; download a release of the "
+                  "model in "
+                  "one of these",
                   shown(tensor_.name), shown(text), known_dtypes());
     }
     return simdjson::SUCCESS;
