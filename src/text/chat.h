@@ -1,0 +1,80 @@
+// Conversations as token ids (SPEC 10, and 14 at its end for Kimi-Linear).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "text/json.h"
+#include "text/tokenizer.h"
+
+namespace sluice::text {
+
+/// A run of a rendered conversation. Control segments are markers that the format writes; text is
+/// everything else, whoever wrote it, and never becomes a special token. Each segment is encoded on
+/// its own, so where segments begin and end decides token ids.
+struct Segment {
+  std::string text;
+  bool control;
+};
+
+/// What to render.
+struct ChatRequest {
+  /// Messages as OpenAI's chat API has them: a list of objects with `role` (system, user,
+  /// assistant, tool), `content` (a string, null, or a list of text parts) and, by role, `name`,
+  /// `reasoning_content` or `reasoning`, `tool_calls`, `tool_call_id`, `tool`, `tools`.
+  Json messages = Json::array();
+  Json tools;                  ///< null, or a list of tool declarations
+  Json tool_choice;            ///< null, "auto", "none" or "required"
+  Json response_format;        ///< null, "json_object", or an object with `type` text, json_object,
+                               ///< json_schema
+  bool thinking = true;        ///< K3 only: whether the model thinks before it answers
+  std::string effort = "max";  ///< K3 only: low, high or max; empty: not told to the model
+  bool generation_prompt = true;  ///< end with the start of the assistant's message
+};
+
+/// One turn, for callers that have no JSON. `reasoning` is for role "assistant".
+struct ChatTurn {
+  std::string role;
+  std::string content;
+  std::string reasoning = {};
+};
+/// The turns as ChatRequest::messages.
+Json messages_of(std::span<const ChatTurn> turns);
+
+/// How one family of models writes conversations.
+class ChatFormat {
+ public:
+  enum class Kind {
+    kimi_k3,  ///< "XTML": <|open|>message role="user"<|sep|> ... <|end_of_msg|>
+    kimi_k2,  ///< <|im_user|>user<|im_middle|> ... <|im_end|>; Kimi-Linear's too
+  };
+
+  /// Chooses by the names of the tokenizer's special tokens.
+  /// Fails with ErrorKind::usage if they belong to no format that Sluice knows.
+  static Result<ChatFormat> detect(const Tokenizer& tokenizer);
+  explicit ChatFormat(Kind kind) : kind_(kind) {}
+
+  Kind kind() const { return kind_; }
+
+  /// The conversation as segments, none of them empty. Fails with ErrorKind::usage, naming the
+  /// field, on whatever the format cannot say: never is a part of a request left out in silence.
+  /// `thinking` and `effort` mean nothing to kimi_k2, which also knows no tools here: these are
+  /// refused.
+  Result<std::vector<Segment>> render(const ChatRequest& request) const;
+
+  /// render(), then encode_segments().
+  Result<std::vector<std::int32_t>> encode(const Tokenizer& tokenizer,
+                                           const ChatRequest& request) const;
+
+ private:
+  Kind kind_;
+};
+
+/// The ids of segments: control with special tokens, text without.
+Result<std::vector<std::int32_t>> encode_segments(const Tokenizer& tokenizer,
+                                                  std::span<const Segment> segments);
+
+}  // namespace sluice::text
