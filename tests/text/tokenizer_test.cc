@@ -26,7 +26,8 @@ Ids encode(std::string_view text, Special special = Special::as_text) {
 }
 
 TEST(Tokenizer, EncodesTheGoldenTexts) {
-  for (const Json& row : golden("golden.json")["texts"]) {
+  const Json all = golden("golden.json");
+  for (const Json& row : all["texts"]) {
     const auto text = row["text"].get<std::string>();
     const Ids ordinary = ids_of(row["ordinary"]);
     const Ids special = row["special"].is_null() ? ordinary : ids_of(row["special"]);
