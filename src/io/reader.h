@@ -39,10 +39,8 @@ struct Completion {
 /// not call back into the reader's submit() or cancel().
 class CompletionSink {
  public:
+  virtual ~CompletionSink() = default;
   virtual void complete(Completion completion) noexcept = 0;
-
- protected:
-  ~CompletionSink() = default;
 };
 
 /// Room must start at a multiple of this.
@@ -94,7 +92,8 @@ class Reader {
   /// Bytes of room that an extent of `length` bytes needs, whatever its offset.
   virtual std::size_t room_for(std::uint64_t length) const = 0;
 
-  /// Queues the requests. Never blocks on a drive.
+  /// Queues the requests. Never blocks on a drive. An extent that does not lie inside its file
+  /// completes with ErrorKind::model_files, one that the drive does not give with ErrorKind::drive.
   virtual void submit(std::span<const ReadRequest> requests) = 0;
 
   /// Raises the priority of a queued request of `sink` with this tag (no effect once it started).
