@@ -20,6 +20,12 @@ std::uint64_t Buffer::charge_for(std::uint64_t bytes) {
   return round_up(bytes, bytes >= kHugeFrom ? kHugePage : kPage);
 }
 
+std::uint64_t Buffer::largest_charged(std::uint64_t bytes) {
+  // Between the largest small buffer and the smallest huge one the pages are small.
+  const std::uint64_t page = bytes >= kHugeFrom ? kHugePage : kPage;
+  return bytes / page * page;
+}
+
 Result<Buffer> Buffer::allocate(std::uint64_t bytes, Tenant tenant, MemoryLedger& ledger) {
   Buffer buffer;
   if (bytes == 0) return buffer;

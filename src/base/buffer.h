@@ -29,6 +29,9 @@ class Buffer {
   /// What allocate(bytes) charges: `bytes` rounded up to whole pages.
   static std::uint64_t charge_for(std::uint64_t bytes);
 
+  /// The largest buffer that charges no more than `bytes`.
+  static std::uint64_t largest_charged(std::uint64_t bytes);
+
   std::span<std::byte> bytes() const { return {data_, size_}; }
   std::byte* data() const { return data_; }
   std::uint64_t size() const { return size_; }

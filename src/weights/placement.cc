@@ -120,11 +120,7 @@ void place_residents(const io::Reader& reader, std::uint64_t budget, Placement& 
     placement = std::move(whole);
     return;
   }
-  // A charge is rounded up to whole (huge) pages: find the largest room whose charge fits.
-  std::uint64_t room = left(placement, budget);
-  while (room > 0 && Buffer::charge_for(room) > left(placement, budget)) {
-    room -= std::min(room, std::uint64_t{2} << 20);
-  }
+  const std::uint64_t room = Buffer::largest_charged(left(placement, budget));
   if (room > 0) spread_residents(reader, room, placement);
 }
 
@@ -132,10 +128,11 @@ void place_residents(const io::Reader& reader, std::uint64_t budget, Placement& 
 void grow_banks(const Blocks& blocks, std::uint64_t budget, Placement& placement) {
   const std::size_t layers = layers_with_experts(blocks);
   if (layers == 0 || placement.slot_bytes == 0) return;
-  const std::uint64_t room = left(placement, budget);
-  const std::uint64_t rounding = std::uint64_t{2} << 20;
-  const std::size_t total =
-      static_cast<std::size_t>((room > rounding ? room - rounding : 0) / placement.slot_bytes);
+  // The banks share a buffer with the wave slots.
+  const std::uint64_t wave = placement.wave_slots * placement.slot_bytes;
+  const std::uint64_t room =
+      Buffer::largest_charged(left(placement, budget) + Buffer::charge_for(wave)) - wave;
+  const std::size_t total = static_cast<std::size_t>(room / placement.slot_bytes);
   std::size_t spare = total % layers;
   for (std::size_t layer = 0; layer < blocks.expert_layers.size(); ++layer) {
     const std::size_t experts = blocks.expert_layers[layer].experts.size();

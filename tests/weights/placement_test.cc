@@ -1,0 +1,77 @@
+#include "weights/placement.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "weights/pattern.h"
+
+namespace sluice::weights {
+namespace {
+
+TEST(Placement, TheSmallestBudgetWorksAndAByteLessIsRefused) {
+  PatternModel model;
+  const std::uint64_t smallest = smallest_budget(model.blocks, *model.reader);
+  EXPECT_TRUE(place(model.blocks, *model.reader, {}, smallest));
+  const auto refused = place(model.blocks, *model.reader, {}, smallest - 1);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::memory);
+}
+
+TEST(Placement, NeverPromisesMoreThanTheBudget) {
+  PatternModel model;
+  const std::uint64_t smallest = smallest_budget(model.blocks, *model.reader);
+  for (std::uint64_t budget = smallest; budget < smallest + 2'000'000; budget += 12'345) {
+    const auto placement = place(model.blocks, *model.reader, {}, budget);
+    ASSERT_TRUE(placement);
+    EXPECT_LE(placement->charge(), budget);
+    EXPECT_GE(placement->wave_slots, 1u);
+  }
+}
+
+TEST(Placement, KeepsTheTrunkBeforeExperts) {
+  PatternModel model;
+  const std::uint64_t smallest = smallest_budget(model.blocks, *model.reader);
+  bool banks = false;
+  for (std::uint64_t budget = smallest; budget < smallest + 3'000'000; budget += 10'000) {
+    const auto placement = place(model.blocks, *model.reader, {}, budget);
+    ASSERT_TRUE(placement);
+    const bool whole_trunk = std::ranges::all_of(placement->resident, std::identity{});
+    if (placement->bank_slots[1] > 1) {
+      EXPECT_TRUE(whole_trunk) << budget;
+      banks = true;
+    }
+  }
+  EXPECT_TRUE(banks);
+}
+
+TEST(Placement, SpreadsResidentTilesOverTheSchedule) {
+  PatternModel model;
+  const auto placement = place(model.blocks, *model.reader, {8 << 10, 4},
+                               smallest_budget(model.blocks, *model.reader) + 500'000);
+  ASSERT_TRUE(placement);
+  const auto& resident = placement->resident;
+  const auto count = std::ranges::count(resident, true);
+  const auto half = static_cast<std::ptrdiff_t>(resident.size() / 2);
+  const auto first_half = std::count(resident.begin(), resident.begin() + half, true);
+  ASSERT_GT(count, 8);
+  EXPECT_NEAR(static_cast<double>(first_half) / static_cast<double>(count), 0.5, 0.15);
+}
+
+TEST(Placement, CutsMatricesIntoWholeGroupsOfRows) {
+  PatternModel model;
+  for (const std::uint64_t tile_bytes : {1u, 6000u, 40000u, 10'000'000u}) {
+    const Schedule schedule = make_schedule(model.blocks, tile_bytes);
+    std::vector<std::uint64_t> rows(model.blocks.matrices.size(), 0);
+    for (const TileSpan& tile : schedule.tiles) {
+      EXPECT_EQ(tile.first_row, rows[tile.matrix]);
+      EXPECT_EQ(tile.rows % model.blocks.matrices[tile.matrix].rows_together, 0u);
+      rows[tile.matrix] += tile.rows;
+    }
+    for (MatrixId id = 0; id < rows.size(); ++id) {
+      EXPECT_EQ(rows[id], model.blocks.matrices[id].rows);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice::weights

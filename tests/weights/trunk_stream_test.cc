@@ -1,0 +1,123 @@
+#include "weights/trunk_stream.h"
+
+#include "base/buffer.h"
+#include "weights/pattern.h"
+
+namespace sluice::weights {
+namespace {
+
+constexpr std::uint64_t kPlenty = std::uint64_t{1} << 30;
+
+/// Takes all tiles of one pass and checks that each matrix comes whole, in order, with its bytes.
+Status walk(TrunkStream& stream, const Blocks& blocks, bool with_head) {
+  stream.begin_pass(with_head);
+  const MatrixId end =
+      with_head ? static_cast<MatrixId>(blocks.matrices.size()) : blocks.first_head_matrix;
+  for (MatrixId id = 0; id < end; ++id) {
+    const MatrixBlock& matrix = blocks.matrices[id];
+    std::uint64_t row = 0;
+    while (row < matrix.rows) {
+      SLUICE_ASSIGN(const auto tiles, stream.take(id));
+      EXPECT_FALSE(tiles.empty());
+      for (const Tile& tile : tiles) {
+        EXPECT_EQ(tile.matrix, id);
+        EXPECT_EQ(tile.first_row, row);
+        EXPECT_EQ(tile.rows % matrix.rows_together, 0u);
+        EXPECT_TRUE(is_pattern(tile.data, matrix.extent.offset + row * matrix.row_bytes(),
+                               tile.rows * matrix.row_bytes()));
+        row += tile.rows;
+      }
+      stream.release();
+    }
+    EXPECT_EQ(row, matrix.rows);
+  }
+  return {};
+}
+
+TEST(TrunkStream, GivesEveryTileInOrderAtEveryBudget) {
+  io::ReadFaults faults;
+  faults.max_delay = std::chrono::microseconds(100);
+  PatternModel model(faults);
+  const std::uint64_t smallest = smallest_budget(model.blocks, *model.reader);
+  std::uint64_t resident_before = 0;
+  for (const std::uint64_t extra : {0, 100'000, 300'000, 600'000, 900'000, 4'000'000}) {
+    MemoryLedger ledger(kPlenty);
+    const auto placement = place(model.blocks, *model.reader, {32 << 10, 4}, smallest + extra);
+    ASSERT_TRUE(placement);
+    EXPECT_GE(placement->resident_room, resident_before);
+    resident_before = placement->resident_room;
+    const auto stream = TrunkStream::create(model.blocks, *placement, *model.reader, ledger);
+    ASSERT_TRUE(stream);
+    for (const bool with_head : {true, false, false, true, true, false, true}) {
+      ASSERT_TRUE(walk(**stream, model.blocks, with_head));
+    }
+  }
+  EXPECT_GT(resident_before, 0u);
+}
+
+TEST(TrunkStream, ReadsResidentTilesOnce) {
+  PatternModel model;
+  MemoryLedger ledger(kPlenty);
+  const auto placement = place(model.blocks, *model.reader, {}, kPlenty);
+  ASSERT_TRUE(placement);
+  EXPECT_EQ(placement->ring_bytes, 0u);
+  const auto stream = TrunkStream::create(model.blocks, *placement, *model.reader, ledger);
+  ASSERT_TRUE(stream);
+  for (int pass = 0; pass < 5; ++pass) ASSERT_TRUE(walk(**stream, model.blocks, true));
+  const auto trunk = static_cast<std::size_t>(io::Purpose::trunk);
+  EXPECT_EQ(model.reader->statistics().requested_bytes[trunk], placement->schedule.bytes());
+}
+
+TEST(TrunkStream, ChargesWhatThePlacementSays) {
+  PatternModel model;
+  MemoryLedger ledger(kPlenty);
+  const std::uint64_t budget = smallest_budget(model.blocks, *model.reader) + 400'000;
+  const auto placement = place(model.blocks, *model.reader, {}, budget);
+  ASSERT_TRUE(placement);
+  EXPECT_LE(placement->charge(), budget);
+  const auto stream = TrunkStream::create(model.blocks, *placement, *model.reader, ledger);
+  ASSERT_TRUE(stream);
+  EXPECT_EQ(ledger.charged(Tenant::resident), Buffer::charge_for(placement->resident_room));
+  EXPECT_EQ(ledger.charged(Tenant::ring), Buffer::charge_for(placement->ring_bytes));
+}
+
+TEST(TrunkStream, AFailedReadNamesTheTensorAndTheStreamGoesOn) {
+  io::ReadFaults faults;
+  io::ReadFault fault;
+  fault.from = 9;
+  fault.count = 1;
+  faults.faults.push_back(fault);
+  PatternModel model(faults);
+  MemoryLedger ledger(kPlenty);
+  const std::uint64_t budget = smallest_budget(model.blocks, *model.reader);
+  const auto placement = place(model.blocks, *model.reader, {}, budget);
+  ASSERT_TRUE(placement);
+  const auto stream = TrunkStream::create(model.blocks, *placement, *model.reader, ledger);
+  ASSERT_TRUE(stream);
+  const Status failed = walk(**stream, model.blocks, true);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().kind, ErrorKind::drive);
+  EXPECT_NE(failed.error().message.find("matrix"), std::string::npos) << failed.error().message;
+  (*stream)->abort();
+  EXPECT_TRUE(walk(**stream, model.blocks, true));
+}
+
+TEST(TrunkStream, CanBeDroppedInTheMiddleOfAPass) {
+  io::ReadFaults faults;
+  faults.max_delay = std::chrono::microseconds(500);
+  PatternModel model(faults);
+  MemoryLedger ledger(kPlenty);
+  const auto placement =
+      place(model.blocks, *model.reader, {}, smallest_budget(model.blocks, *model.reader) + 65536);
+  ASSERT_TRUE(placement);
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    const auto stream = TrunkStream::create(model.blocks, *placement, *model.reader, ledger);
+    ASSERT_TRUE(stream);
+    (*stream)->begin_pass(true);
+    ASSERT_TRUE((*stream)->take(0));
+  }
+  EXPECT_EQ(ledger.charged(), 0u);
+}
+
+}  // namespace
+}  // namespace sluice::weights
