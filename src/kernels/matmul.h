@@ -20,22 +20,25 @@ struct Rows {
   const std::byte* data = nullptr;    ///< rows x bytes_per_row(format, columns), no padding
   const std::byte* scales = nullptr;  ///< mxfp4 only: rows x columns/32
   std::size_t rows = 0;
-  std::size_t columns = 0;            ///< mxfp4: a multiple of 32
+  std::size_t columns = 0;  ///< mxfp4: a multiple of 32
 };
 
 /// Bytes of one row of codes or numbers, scales not counted.
 constexpr std::size_t bytes_per_row(WeightFormat format, std::size_t columns) {
   switch (format) {
-    case WeightFormat::f32: return columns * 4;
+    case WeightFormat::f32:
+      return columns * 4;
     case WeightFormat::f16:
-    case WeightFormat::bf16: return columns * 2;
-    case WeightFormat::mxfp4: return columns / 2;
+    case WeightFormat::bf16:
+      return columns * 2;
+    case WeightFormat::mxfp4:
+      return columns / 2;
   }
   return 0;
 }
 
-/// Activations prepared for matmul(): the same numbers in the order that the decoders want. Prepared
-/// once and used for all tiles of a matrix and for all matrices with the same input.
+/// Activations prepared for matmul(): the same numbers in the order that the decoders want.
+/// Prepared once and used for all tiles of a matrix and for all matrices with the same input.
 /// Floats of room that `positions` vectors of `columns` numbers need.
 std::size_t prepared_floats(std::size_t columns, std::size_t positions);
 
@@ -44,8 +47,8 @@ std::size_t prepared_floats(std::size_t columns, std::size_t positions);
 void prepare(WeightFormat format, const float* x, std::size_t x_stride, std::size_t columns,
              std::size_t positions, float* prepared);
 
-/// y[t * y_stride + r] = sum over c of W[r][c] * x[t][c] in float32, for all rows r and positions t.
-/// The bits of y[t][r] depend on row r and x[t] alone: not on the number of rows or positions in
+/// y[t * y_stride + r] = sum over c of W[r][c] * x[t][c] in float32, for all rows r and positions
+/// t. The bits of y[t][r] depend on row r and x[t] alone: not on the number of rows or positions in
 /// the call, nor on alignment. Single-threaded; callers split rows over threads.
 void matmul(const Rows& w, const float* prepared, std::size_t positions, float* y,
             std::size_t y_stride);

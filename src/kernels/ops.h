@@ -1,6 +1,6 @@
 // Everything between the matrices: norms, activations, attention, the KDA recurrence, the router.
-// All in float32. Each function has a plain C++ twin in kernels::scalar that the tests compare with.
-// Results depend on the arguments alone, never on threads, chunking or alignment.
+// All in float32. Each function has a plain C++ twin in kernels::scalar that the tests compare
+// with. Results depend on the arguments alone, never on threads, chunking or alignment.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,8 @@ void l2_norm(const float* x, std::size_t n, float epsilon, float scale, float* o
 void add(const float* x, std::size_t n, float* y);
 /// y += a * x
 void add_scaled(float a, const float* x, std::size_t n, float* y);
+/// out = 1 / (1 + e^-x). out may be x.
+void sigmoid(const float* x, std::size_t n, float* out);
 /// y *= sigmoid(gate)
 void multiply_sigmoid(const float* gate, std::size_t n, float* y);
 
@@ -64,6 +66,13 @@ void softmax(float* x, std::size_t n);
 /// scratch; out: [value_width].
 void latent_attention(const float* query, const float* cache, std::size_t count, std::size_t width,
                       std::size_t value_width, float scale, float* scores, float* out);
+
+/// latent_attention() for several heads of one position, reading the cache once for all of them.
+/// Each head's bits are those of its own call. queries: [heads, width]; scores: [heads, count]
+/// scratch; out: [heads, value_width].
+void latent_attention_heads(const float* queries, std::size_t heads, const float* cache,
+                            std::size_t count, std::size_t width, std::size_t value_width,
+                            float scale, float* scores, float* out);
 
 /// AttnRes (SPEC 6.2): softmax over `count` sources scored by their normalised selves.
 /// sources: count pointers to [n]; direction: [n], norm weight times projection; out: [n], may not

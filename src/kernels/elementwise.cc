@@ -1,0 +1,161 @@
+// Functions that work on each element by itself.
+#include "kernels/simd_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/elementwise.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <cmath>
+
+#include "kernels/ops.h"
+#include "kernels/scalar.h"
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+#include "kernels/math-inl.h"
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace sluice::kernels::HWY_NAMESPACE {
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+
+using scalar::add;
+using scalar::add_scaled;
+using scalar::glu;
+using scalar::kda_decay;
+using scalar::multiply_sigmoid;
+using scalar::short_convolution;
+using scalar::sigmoid;
+
+#else
+
+void add(const float* x, std::size_t n, float* y) {
+  for_each_vector(n, [=](std::size_t i, std::size_t count) HWY_ATTR {
+    store(hn::Add(load(y + i, count), load(x + i, count)), y + i, count);
+  });
+}
+
+void add_scaled(float a, const float* x, std::size_t n, float* y) {
+  const Floats factor = hn::Set(FloatTag(), a);
+  for_each_vector(n, [=](std::size_t i, std::size_t count) HWY_ATTR {
+    store(hn::MulAdd(factor, load(x + i, count), load(y + i, count)), y + i, count);
+  });
+}
+
+void sigmoid(const float* x, std::size_t n, float* out) {
+  for_each_vector(n, [=](std::size_t i, std::size_t count)
+                         HWY_ATTR { store(sigmoid_of(load(x + i, count)), out + i, count); });
+}
+
+void multiply_sigmoid(const float* gate, std::size_t n, float* y) {
+  for_each_vector(n, [=](std::size_t i, std::size_t count) HWY_ATTR {
+    store(hn::Mul(load(y + i, count), sigmoid_of(load(gate + i, count))), y + i, count);
+  });
+}
+
+void situ_glu(const Glu& kind, const float* gate, const float* up, std::size_t n, float* out) {
+  const bool cap_up = kind.linear_beta != 0.0f;
+  for_each_vector(n, [=](std::size_t i, std::size_t count) HWY_ATTR {
+    const Floats g = load(gate + i, count);
+    Floats u = load(up + i, count);
+    if (cap_up) u = capped(u, kind.linear_beta);
+    store(hn::Mul(hn::Mul(capped(g, kind.beta), sigmoid_of(g)), u), out + i, count);
+  });
+}
+
+void silu_glu(const float* gate, const float* up, std::size_t n, float* out) {
+  for_each_vector(n, [=](std::size_t i, std::size_t count) HWY_ATTR {
+    const Floats g = load(gate + i, count);
+    store(hn::Mul(hn::Mul(g, sigmoid_of(g)), load(up + i, count)), out + i, count);
+  });
+}
+
+void glu(const Glu& kind, const float* gate, const float* up, std::size_t n, float* out) {
+  if (kind.situ) {
+    situ_glu(kind, gate, up, n, out);
+  } else {
+    silu_glu(gate, up, n, out);
+  }
+}
+
+/// Tap `j` of `count` channels from `channel` on.
+HWY_INLINE Floats load_tap(const float* taps_by_channel, std::size_t taps, std::size_t channel,
+                           std::size_t j, std::size_t count) {
+  HWY_ALIGN float lanes[kLanes] = {};
+  for (std::size_t i = 0; i < count; ++i) lanes[i] = taps_by_channel[(channel + i) * taps + j];
+  return hn::Load(FloatTag(), lanes);
+}
+
+void short_convolution(float* history, const float* taps_by_channel, std::size_t channels,
+                       std::size_t taps, const float* x, float* out) {
+  for_each_vector(channels, [=](std::size_t c, std::size_t count) HWY_ATTR {
+    Floats sum = hn::Zero(FloatTag());
+    for (std::size_t j = 0; j + 1 < taps; ++j) {
+      float* past = history + j * channels + c;
+      sum = hn::MulAdd(load_tap(taps_by_channel, taps, c, j, count), load(past, count), sum);
+      const float* next = j + 2 < taps ? past + channels : x + c;
+      store(load(next, count), past, count);
+    }
+    sum = hn::MulAdd(load_tap(taps_by_channel, taps, c, taps - 1, count), load(x + c, count), sum);
+    store(hn::Mul(sum, sigmoid_of(sum)), out + c, count);
+  });
+}
+
+void kda_decay(const float* raw, std::size_t n, float a_log, bool has_bound, float bound,
+               float* out) {
+  const FloatTag floats;
+  const float a = std::exp(a_log);
+  for_each_vector(n, [=](std::size_t i, std::size_t count) HWY_ATTR {
+    const Floats x = load(raw + i, count);
+    const Floats log_decay =
+        has_bound ? hn::Mul(hn::Set(floats, bound), sigmoid_of(hn::Mul(hn::Set(floats, a), x)))
+                  : hn::Mul(hn::Set(floats, -a), softplus_of(x));
+    store(exp_of(log_decay), out + i, count);
+  });
+}
+
+#endif
+// NOLINTNEXTLINE(google-readability-namespace-comments)
+}  // namespace sluice::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sluice::kernels {
+
+HWY_EXPORT(add);
+HWY_EXPORT(add_scaled);
+HWY_EXPORT(sigmoid);
+HWY_EXPORT(multiply_sigmoid);
+HWY_EXPORT(glu);
+HWY_EXPORT(short_convolution);
+HWY_EXPORT(kda_decay);
+
+void add(const float* x, std::size_t n, float* y) { HWY_DYNAMIC_DISPATCH(add)(x, n, y); }
+
+void add_scaled(float a, const float* x, std::size_t n, float* y) {
+  HWY_DYNAMIC_DISPATCH(add_scaled)(a, x, n, y);
+}
+
+void sigmoid(const float* x, std::size_t n, float* out) {
+  HWY_DYNAMIC_DISPATCH(sigmoid)(x, n, out);
+}
+
+void multiply_sigmoid(const float* gate, std::size_t n, float* y) {
+  HWY_DYNAMIC_DISPATCH(multiply_sigmoid)(gate, n, y);
+}
+
+void glu(const Glu& kind, const float* gate, const float* up, std::size_t n, float* out) {
+  HWY_DYNAMIC_DISPATCH(glu)(kind, gate, up, n, out);
+}
+
+void short_convolution(float* history, const float* taps_by_channel, std::size_t channels,
+                       std::size_t taps, const float* x, float* out) {
+  HWY_DYNAMIC_DISPATCH(short_convolution)(history, taps_by_channel, channels, taps, x, out);
+}
+
+void kda_decay(const float* raw, std::size_t n, float a_log, bool has_bound, float bound,
+               float* out) {
+  HWY_DYNAMIC_DISPATCH(kda_decay)(raw, n, a_log, has_bound, bound, out);
+}
+
+}  // namespace sluice::kernels
+#endif  // HWY_ONCE

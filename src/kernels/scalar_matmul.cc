@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "kernels/scalar.h"
+
+namespace sluice::kernels::scalar {
+namespace {
+
+template <class T>
+T load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+float from_bf16(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+float from_f16(std::uint16_t bits) {
+  const std::uint32_t magnitude = bits & 0x7FFFu;
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
+  if (magnitude >= 0x7C00u) {  // infinity and NaN; a NaN becomes quiet as instructions do it
+    const std::uint32_t payload = (magnitude & 0x03FFu) << 13;
+    return std::bit_cast<float>(sign | 0x7F800000u | payload | (payload != 0 ? 0x00400000u : 0u));
+  }
+  const float number = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
+  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(number));
+}
+
+float from_e2m1(unsigned code) {
+  constexpr float kMagnitudes[8] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+  const float magnitude = kMagnitudes[code & 7u];
+  return (code & 8u) != 0 ? -magnitude : magnitude;
+}
+
+float from_e8m0(std::byte scale) {
+  const auto byte = std::to_integer<std::uint32_t>(scale);
+  return std::bit_cast<float>(byte == 0 ? 0x00400000u : byte << 23);
+}
+
+/// Number or, for mxfp4, code of one weight; mxfp4's scale is not applied.
+float unscaled(const Rows& w, const std::byte* row, std::size_t column) {
+  switch (w.format) {
+    case WeightFormat::f32:
+      return load<float>(row + 4 * column);
+    case WeightFormat::f16:
+      return from_f16(load<std::uint16_t>(row + 2 * column));
+    case WeightFormat::bf16:
+      return from_bf16(load<std::uint16_t>(row + 2 * column));
+    case WeightFormat::mxfp4: {
+      const auto pair = std::to_integer<unsigned>(row[column / 2]);
+      return from_e2m1(column % 2 == 0 ? pair & 15u : pair >> 4);
+    }
+  }
+  return 0.0f;
+}
+
+const std::byte* row_at(const Rows& w, std::size_t row) {
+  return w.data + row * bytes_per_row(w.format, w.columns);
+}
+
+float scaled_sum(const Rows& w, std::size_t row, const float* x) {
+  const std::byte* codes = row_at(w, row);
+  const std::byte* scales = w.scales + row * (w.columns / 32);
+  float sum = 0.0f;
+  for (std::size_t group = 0; group < w.columns / 32; ++group) {
+    float group_sum = 0.0f;
+    for (std::size_t c = 32 * group; c < 32 * group + 32; ++c) {
+      group_sum += unscaled(w, codes, c) * x[c];
+    }
+    sum += from_e8m0(scales[group]) * group_sum;
+  }
+  return sum;
+}
+
+float plain_sum(const Rows& w, std::size_t row, const float* x) {
+  const std::byte* numbers = row_at(w, row);
+  float sum = 0.0f;
+  for (std::size_t c = 0; c < w.columns; ++c) sum += unscaled(w, numbers, c) * x[c];
+  return sum;
+}
+
+}  // namespace
+
+void prepare(WeightFormat, const float* x, std::size_t x_stride, std::size_t columns,
+             std::size_t positions, float* prepared) {
+  for (std::size_t t = 0; t < positions; ++t) {
+    std::copy_n(x + t * x_stride, columns, prepared + prepared_floats(columns, t));
+  }
+}
+
+void matmul(const Rows& w, const float* prepared, std::size_t positions, float* y,
+            std::size_t y_stride) {
+  for (std::size_t t = 0; t < positions; ++t) {
+    const float* x = prepared + prepared_floats(w.columns, t);
+    for (std::size_t r = 0; r < w.rows; ++r) {
+      y[t * y_stride + r] =
+          w.format == WeightFormat::mxfp4 ? scaled_sum(w, r, x) : plain_sum(w, r, x);
+    }
+  }
+}
+
+void add_transposed(const Rows& w, const float* a, float* y) {
+  for (std::size_t r = 0; r < w.rows; ++r) {
+    for (std::size_t c = 0; c < w.columns; ++c) y[c] += a[r] * unscaled(w, row_at(w, r), c);
+  }
+}
+
+void decode_row(const Rows& w, std::size_t row, float* out) {
+  for (std::size_t c = 0; c < w.columns; ++c) {
+    out[c] = unscaled(w, row_at(w, row), c);
+    if (w.format == WeightFormat::mxfp4) {
+      out[c] *= from_e8m0(w.scales[row * (w.columns / 32) + c / 32]);
+    }
+  }
+}
+
+}  // namespace sluice::kernels::scalar
