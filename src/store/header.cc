@@ -215,7 +215,6 @@ simdjson::error_code read_entries(ondemand::document& document, std::string_view
     if (const auto error = std::move(result).get(field)) return error;
     HeaderTensor tensor;
     if (const auto error = key_of(field, tensor.name)) return error;
-    if (!is_utf8(tensor.name)) return simdjson::UTF8_ERROR;  // escapes can spell half a character
     const ondemand::value value = field.value();
     if (tensor.name == "__metadata__") {
       if (const auto error = check_metadata(value, file, faults)) return error;

@@ -89,7 +89,6 @@ class IndexReader {
       if (const auto error = std::move(result).get(field)) return error;
       std::string_view name;
       if (const auto error = key_of(field, name)) return error;
-      if (!is_utf8(name)) return simdjson::UTF8_ERROR;  // escapes can spell half a character
       if (const auto error = read_line(name, field.value())) return error;
     }
     if (lines_ == 0) faults_.add(file_, "weight_map: no tensors in it; download the index again");

@@ -30,13 +30,15 @@ inline std::optional<std::string_view> plain_text(ondemand::raw_json_string raw)
   return text;
 }
 
-/// The key of `field`. The view holds until the next document, or as long as the file's text.
+/// The key of `field`, valid UTF-8. The view holds until the next document, or as long as the
+/// file's text.
 inline simdjson::error_code key_of(ondemand::field& field, std::string_view& key) {
   if (const auto plain = plain_text(field.key())) {
     key = *plain;
     return simdjson::SUCCESS;
   }
-  return field.unescaped_key().get(key);
+  if (const auto error = field.unescaped_key().get(key)) return error;
+  return is_utf8(key) ? simdjson::SUCCESS : simdjson::UTF8_ERROR;  // escapes can spell half of it
 }
 
 /// Like key_of() for a value that is a string; INCORRECT_TYPE when it is not.

@@ -76,7 +76,7 @@ TensorTable::Added TensorTable::add(std::string_view name, DType dtype, const Sh
   const std::uint32_t pattern = pattern_id(scratch_.pattern);
   if (const auto known = find_parts(pattern, scratch_)) return {*known, false};
   entries_.push_back({offset, pattern, kind_id(dtype, shape), scratch_.numbers});
-  by_name_.insert(size() - 1, [this](std::uint32_t id) { return hash_entry(entries_[id]); });
+  by_name_.insert_next([this](std::uint32_t id) { return hash_entry(entries_[id]); });
   return {size() - 1, true};
 }
 
@@ -152,7 +152,7 @@ std::uint32_t TensorTable::pattern_id(std::string_view text) {
   pattern_text_ += text;
   pattern_ends_.push_back(pattern_text_.size());
   const auto id = static_cast<std::uint32_t>(pattern_ends_.size() - 1);
-  by_pattern_.insert(id, [this](std::uint32_t other) {
+  by_pattern_.insert_next([this](std::uint32_t other) {
     const std::string_view key = pattern(other);
     return hash_bytes(key.data(), key.size());
   });
@@ -167,7 +167,7 @@ std::uint32_t TensorTable::kind_id(DType dtype, const Shape& shape) {
   if (known) return *known;
   kinds_.push_back(kind);
   const auto id = static_cast<std::uint32_t>(kinds_.size() - 1);
-  by_kind_.insert(id, [this](std::uint32_t other) { return hash_kind(kinds_[other]); });
+  by_kind_.insert_next([this](std::uint32_t other) { return hash_kind(kinds_[other]); });
   return id;
 }
 

@@ -47,7 +47,7 @@ class TensorTable {
   };
   /// `name` is valid UTF-8. `offset` counts from the start of the file. At most kMaxTensors.
   Added add(std::string_view name, DType dtype, const Shape& shape, std::uint64_t offset);
-  static constexpr std::uint32_t kMaxTensors = 1u << 31;
+  static constexpr std::uint32_t kMaxTensors = IdTable::kMaxIds;
 
   std::optional<std::uint32_t> find(std::string_view name) const;
   /// The same without an allocation: `parts` is room to work in.
