@@ -1,0 +1,149 @@
+// Promise 2, same bits everywhere: placement, threads, chunks, readers and delays change the speed
+// of a run and nothing else.
+#include <algorithm>
+#include <cstring>
+#include <regex>
+
+#include "base/memory_info.h"
+#include "engine/golden.h"
+#include "io/fault_reader.h"
+
+namespace sluice::engine {
+namespace {
+
+std::vector<std::int32_t> prompt_of(const std::string& name) {
+  const nlohmann::json golden = read_golden(name);
+  for (const auto& prompt : golden["prompts"]) {
+    const auto tokens = prompt["tokens"].get<std::vector<std::int32_t>>();
+    if (tokens.size() >= 16 && tokens.size() <= 64) return tokens;
+  }
+  ADD_FAILURE() << "no prompt of a fitting length in " << name;
+  return {1};
+}
+
+bool same_bits(const Trace& a, const Trace& b) {
+  return a.logits.size() == b.logits.size() && a.hidden.size() == b.hidden.size() &&
+         std::memcmp(a.logits.data(), b.logits.data(), a.logits.size() * sizeof(float)) == 0 &&
+         std::memcmp(a.hidden.data(), b.hidden.data(), a.hidden.size() * sizeof(float)) == 0 &&
+         a.routes == b.routes;
+}
+
+/// The smallest budget that an engine names when it refuses a smaller one.
+std::uint64_t smallest_budget(const std::string& name, EngineOptions options) {
+  options.ram = 1 << 20;
+  const auto refused = open_engine(name, options);
+  if (refused) return 0;
+  EXPECT_EQ(refused.error().kind, ErrorKind::memory);
+  std::smatch match;
+  const std::string& message = refused.error().message;
+  EXPECT_TRUE(std::regex_search(message, match, std::regex("--ram ([0-9]+)M"))) << message;
+  return match.empty() ? 0 : std::stoull(match[1]) << 20;
+}
+
+class SameBits : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(SameBits, Promise2EveryBudgetThreadCountChunkAndReader) {
+  const auto tokens = prompt_of(GetParam());
+  EngineOptions options;
+  options.all_logits = true;
+  const auto engine = open_engine(GetParam(), options);
+  ASSERT_TRUE(engine) << engine.error().message;
+  const auto expected = trace(**engine, tokens);
+  ASSERT_TRUE(expected) << expected.error().message;
+
+  int compared = 0;
+  for (const std::size_t chunk : {1, 3, 7, 64}) {
+    for (const int threads : {1, 2, 4}) {
+      for (const io::IoMode mode : {io::IoMode::pread, io::IoMode::mmap}) {
+        options.chunk = chunk;
+        options.threads = threads;
+        options.io = mode;
+        const std::uint64_t smallest = smallest_budget(GetParam(), options);
+        ASSERT_GT(smallest, 0u);
+        const std::uint64_t unlimited = resident_memory() + (std::uint64_t{1} << 30);
+        for (const std::uint64_t ram : {smallest, smallest + smallest / 2, unlimited}) {
+          options.ram = ram;
+          const auto each = open_engine(GetParam(), options);
+          ASSERT_TRUE(each) << each.error().message;
+          const auto first = trace(**each, tokens);
+          ASSERT_TRUE(first) << first.error().message;
+          ASSERT_TRUE(same_bits(*first, *expected))
+              << "chunk " << chunk << " threads " << threads << " ram " << ram;
+          ++compared;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(compared, 4 * 3 * 3 * 2);
+}
+
+TEST_P(SameBits, Promise2SecondRunWithWarmCaches) {
+  const auto tokens = prompt_of(GetParam());
+  EngineOptions options;
+  options.all_logits = true;
+  const auto engine = open_engine(GetParam(), options);
+  ASSERT_TRUE(engine) << engine.error().message;
+  const auto first = trace(**engine, tokens);
+  const auto second = trace(**engine, tokens);
+  ASSERT_TRUE(first && second);
+  EXPECT_TRUE(same_bits(*first, *second));
+  EXPECT_GT((*engine)->statistics().expert_hits, 0u);
+}
+
+TEST_P(SameBits, Promise2ReadsThatComeLateAndOutOfOrder) {
+  const auto tokens = prompt_of(GetParam());
+  EngineOptions options;
+  options.all_logits = true;
+  const auto engine = open_engine(GetParam(), options);
+  ASSERT_TRUE(engine) << engine.error().message;
+  const auto expected = trace(**engine, tokens);
+  ASSERT_TRUE(expected);
+  options.chunk = 8;
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    options.ram = smallest_budget(GetParam(), options) + (1 << 20);
+    options.wrap_reader = [&](std::unique_ptr<io::Reader> inner) {
+      io::ReadFaults faults;
+      faults.max_delay = std::chrono::microseconds(300);
+      faults.seed = seed;
+      return io::make_fault_reader(std::move(inner), faults);
+    };
+    const auto delayed = open_engine(GetParam(), options);
+    ASSERT_TRUE(delayed) << delayed.error().message;
+    options.wrap_reader = nullptr;
+    const auto found = trace(**delayed, tokens);
+    ASSERT_TRUE(found) << found.error().message;
+    EXPECT_TRUE(same_bits(*found, *expected)) << "seed " << seed;
+  }
+}
+
+TEST_P(SameBits, Promise2DecodingTokenByTokenEqualsPrefill) {
+  const auto tokens = prompt_of(GetParam());
+  EngineOptions options;
+  options.all_logits = true;
+  options.chunk = 64;
+  const auto engine = open_engine(GetParam(), options);
+  ASSERT_TRUE(engine) << engine.error().message;
+  const auto prefilled = trace(**engine, tokens);
+  ASSERT_TRUE(prefilled);
+  const auto sequence = (*engine)->new_sequence();
+  ASSERT_TRUE(sequence);
+  const std::size_t vocabulary = (*engine)->shape().vocabulary;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const auto logits = (*engine)->feed(**sequence, std::span(tokens).subspan(i, 1));
+    ASSERT_TRUE(logits) << logits.error().message;
+    ASSERT_EQ(std::memcmp(logits->data(), prefilled->logits.data() + i * vocabulary,
+                          vocabulary * sizeof(float)),
+              0)
+        << "position " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Checkpoints, SameBits, ::testing::Values("k3-tiny", "k3-small", "kl-tiny"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace sluice::engine
