@@ -81,7 +81,7 @@ TEST(ChatK3, HasTheSegmentHashOfTheReleasedEncoder) {
 }
 
 TEST(ChatK3, ReadsAsThePublishedExample) {
-  EXPECT_EQ(text_of(kK3.render(turns({{"user", "Hello"}})).value()).substr(0, 59),
+  EXPECT_EQ(text_of(kK3.render(turns({{"user", "Hello"}})).value()).substr(0, 60),
             "<|open|>message role=\"system\" type=\"thinking-effort\"<|sep|>`");
   auto request =
       turns({{"system", "Be brief."}, {"user", "Hi"}, {"assistant", "Yo", "Hm."}, {"user", "A"}});
