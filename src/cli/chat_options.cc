@@ -1,0 +1,59 @@
+#include "cli/chat_options.h"
+
+#include <unistd.h>
+
+namespace sluice::cli {
+
+void add_chat_options(CLI::App& app, ChatStyle& style) {
+  const std::string group = "Chat";
+  app.add_option("--system", style.system, "The system message; default: none")
+      ->type_name("TEXT")
+      ->group(group);
+  app.add_option("--effort", style.effort, "How much to think: low, high or max; default: max")
+      ->type_name("HOW")
+      ->check(CLI::IsMember({"low", "high", "max"}))
+      ->group(group);
+  app.add_flag_callback(
+         "--no-thinking", [&style] { style.thinking = false; }, "Answer without thinking first")
+      ->group(group);
+}
+
+AnswerView::AnswerView(Output& response, ProgressLine& progress, bool show_reasoning)
+    : response_(response),
+      progress_(progress),
+      reasoning_(STDERR_FILENO, "stderr"),
+      show_reasoning_(show_reasoning) {}
+
+void AnswerView::show(Channel channel, const std::string& text) {
+  if (channel == Channel::reasoning && !show_reasoning_) return;
+  progress_.erase();
+  if (channel == Channel::response) {
+    end_reasoning();
+    wrote_response_ = true;
+    write_response(text);
+    return;
+  }
+  if (!in_reasoning_ && reasoning_.is_terminal()) {
+    static_cast<void>(reasoning_.write("\033[2m"));  // stderr that fails has nobody to tell
+  }
+  in_reasoning_ = true;
+  static_cast<void>(reasoning_.write(text));
+}
+
+void AnswerView::finish(bool always_newline) {
+  progress_.erase();
+  end_reasoning();
+  if (always_newline || (wrote_response_ && response_.is_terminal())) write_response("\n");
+}
+
+void AnswerView::end_reasoning() {
+  if (!in_reasoning_) return;
+  static_cast<void>(reasoning_.write(reasoning_.is_terminal() ? "\033[0m\n" : "\n"));
+  in_reasoning_ = false;
+}
+
+void AnswerView::write_response(const std::string& text) {
+  if (status_) status_ = response_.write(text);
+}
+
+}  // namespace sluice::cli

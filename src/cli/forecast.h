@@ -1,0 +1,28 @@
+// What a memory size would do for a model: the engine's own budget and placement, without a run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/model_facts.h"
+
+namespace sluice::cli {
+
+struct Forecast {
+  std::uint64_t ram = 0;
+  bool fits = false;
+  bool is_smallest = false;  ///< less does not work
+  // The rest only if it fits.
+  std::size_t chunk = 0;              ///< positions per prefill pass
+  std::uint64_t resident_bytes = 0;   ///< of trunk and head, kept for the whole run
+  std::uint64_t cached_experts = 0;   ///< room for this many
+  std::uint64_t bytes_per_token = 0;  ///< read at most, when no cached expert is picked by chance
+};
+
+/// Forecasts for one sequence of the engine's default context: the smallest budget that works, then
+/// the sizes that people have (or, for a small model, sizes around its own), then `asked`.
+Result<std::vector<Forecast>> forecast(const ModelFacts& facts, std::optional<std::uint64_t> asked);
+
+}  // namespace sluice::cli

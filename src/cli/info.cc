@@ -1,0 +1,51 @@
+// sluice info: what a model is, and what memory sizes would do.
+#include <malloc.h>
+
+#include <optional>
+
+#include "cli/command.h"
+#include "cli/compute_options.h"
+#include "cli/flags.h"
+#include "cli/info_report.h"
+#include "cli/output.h"
+
+namespace sluice::cli {
+namespace {
+
+class Info final : public Command {
+ public:
+  explicit Info(CLI::App& app) {
+    add_model(app, model_);
+    add_size(app, "--ram", ram_, "Also say what this memory size would do");
+    app.add_flag("--json", json_,
+                 "Print a JSON object; it also has the index of all blocks: file, offset, bytes");
+    app.footer(
+        "Reads the headers of the weight files, and no weight.\n\n"
+        "Examples:\n"
+        "  sluice info models/k3-nano\n"
+        "  sluice info /drive/Kimi-K3 --ram 48G");
+  }
+
+  Status execute() override {
+    SLUICE_ASSIGN(const ModelFacts facts, gather_facts(model_));
+    malloc_trim(0);  // the directory of names is gone, and must not count in the forecasts
+    SLUICE_ASSIGN(const std::vector<Forecast> forecasts, forecast(facts, ram_));
+    Output output = Output::standard();
+    return json_ ? write_info_json(facts, forecasts, output)
+                 : write_info_text(facts, forecasts, output);
+  }
+
+ private:
+  std::filesystem::path model_;
+  std::optional<std::uint64_t> ram_;
+  bool json_ = false;
+};
+
+}  // namespace
+
+Registered add_info(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("info", "Say what a model is and what memory would do");
+  return {app, std::make_unique<Info>(*app)};
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,125 @@
+#include <fmt/format.h>
+
+#include <map>
+#include <string>
+
+#include "base/size.h"
+#include "cli/info_report.h"
+#include "cli/progress.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr double kSlowDrive = 3e9;  // bytes per second: a drive on PCIe 3
+constexpr double kFastDrive = 7e9;  // on PCIe 4
+
+/// "1,446,456,066,048"
+std::string grouped(std::uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
+  return digits;
+}
+
+std::string line(std::string_view name, std::string_view value) {
+  return fmt::format("{:<16}{}\n", name, value);
+}
+
+std::string layer_kinds(const model::Shape& shape) {
+  std::map<std::string, std::size_t> counts;
+  for (const std::string& kind : shape.layer_kinds) ++counts[kind];
+  std::string text = fmt::format("{}", shape.layers);
+  for (const auto& [kind, count] : counts) {
+    text += fmt::format("{} {} ({})", text.find(':') == std::string::npos ? ":" : ",", count, kind);
+  }
+  return text;
+}
+
+std::string experts(const ModelFacts& facts) {
+  const std::uint64_t count = count_experts(facts.blueprint());
+  if (count == 0) return "none: every weight is used by every token";
+  const std::uint64_t bytes = facts.total(model::TensorClass::experts).bytes / count;
+  return fmt::format("{} in all, {} per layer, of which a token uses {}; {} each", grouped(count),
+                     facts.shape().experts, facts.shape().top_k, format_size(bytes));
+}
+
+std::string table_of_classes(const ModelFacts& facts) {
+  std::string text = fmt::format("{:<16}{:>10}{:>22}\n", "class", "tensors", "bytes");
+  for (std::size_t i = 0; i < model::kTensorClasses; ++i) {
+    const auto tensor_class = static_cast<model::TensorClass>(i);
+    const model::ClassTotal& total = facts.total(tensor_class);
+    if (total.tensors == 0) continue;
+    text += fmt::format("{:<16}{:>10}{:>22}  {}\n", name_of(tensor_class), grouped(total.tensors),
+                        grouped(total.bytes), format_size(total.bytes));
+  }
+  text += fmt::format("{:<16}{:>10}{:>22}  {}\n", "together", grouped(facts.tensors),
+                      grouped(facts.payload_bytes), format_size(facts.payload_bytes));
+  for (const std::string& name : facts.blueprint().left_out) {
+    text += fmt::format("left out, as text does not use it: {}\n", name);
+  }
+  return text;
+}
+
+std::string needs(const ModelFacts& facts) {
+  const StateBytes state = state_of_a_sequence(*facts.architecture);
+  const TokenBytes token = bytes_of_a_token(facts);
+  std::string text =
+      line("a sequence", fmt::format("keeps {}, and {} per position", format_size(state.fixed),
+                                     format_size(state.per_position)));
+  return text +
+         line("a token", fmt::format("reads {} if nothing is in memory: trunk and head {}, "
+                                     "experts {}, its row of the embedding {}",
+                                     format_size(token.sum()), format_size(token.trunk),
+                                     format_size(token.experts), format_size(token.embedding)));
+}
+
+/// A size as one would type it.
+std::string as_flag(std::uint64_t bytes) {
+  constexpr std::uint64_t gib = std::uint64_t{1} << 30;
+  constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+  if (bytes % gib == 0) return fmt::format("{}G", bytes / gib);
+  if (bytes % mib == 0) return fmt::format("{}M", bytes / mib);
+  return fmt::format("{}", bytes);
+}
+
+std::string duration(double seconds) {
+  if (seconds < 0.0995) return fmt::format("{:.1f} ms", seconds * 1000);
+  return seconds < 9.95 ? fmt::format("{:.1f} s", seconds) : format_seconds(seconds);
+}
+
+std::string one_line(const Forecast& forecast, const ModelFacts& facts) {
+  const std::string flag = fmt::format("--ram {}", as_flag(forecast.ram));
+  if (!forecast.fits) return line(flag, "too small for this model");
+  std::string text =
+      fmt::format("keeps {} of trunk and head", format_size(forecast.resident_bytes));
+  if (const std::uint64_t count = count_experts(facts.blueprint()); count > 0) {
+    text += fmt::format(", {} of {} experts", grouped(forecast.cached_experts), grouped(count));
+  }
+  const auto bytes = static_cast<double>(forecast.bytes_per_token);
+  text += fmt::format("; a token reads up to {}: {} at 3 GB/s, {} at 7 GB/s",
+                      format_size(forecast.bytes_per_token), duration(bytes / kSlowDrive),
+                      duration(bytes / kFastDrive));
+  if (forecast.is_smallest) text += " (the smallest that works)";
+  return line(flag, text);
+}
+
+}  // namespace
+
+Status write_info_text(const ModelFacts& facts, const std::vector<Forecast>& forecasts,
+                       Output& output) {
+  const model::Shape& shape = facts.shape();
+  std::string text = line("model", facts.folder.string());
+  text +=
+      line("architecture", fmt::format("{}: hidden size {}, {} token ids, at most {} positions",
+                                       shape.architecture, grouped(shape.hidden),
+                                       grouped(shape.vocabulary), grouped(shape.max_positions)));
+  text += line("layers", layer_kinds(shape));
+  text += line("routed experts", experts(facts));
+  text += line("files", fmt::format("{}, {} bytes; {} tensors", facts.files.size(),
+                                    grouped(facts.file_bytes), grouped(facts.tensors)));
+  for (const std::string& note : facts.notes) text += line("note", note);
+  text += '\n' + table_of_classes(facts) + '\n' + needs(facts) + '\n';
+  for (const Forecast& forecast : forecasts) text += one_line(forecast, facts);
+  return output.write(text);
+}
+
+}  // namespace sluice::cli

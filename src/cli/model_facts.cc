@@ -1,0 +1,89 @@
+#include "cli/model_facts.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "io/make_reader.h"
+#include "model/registry.h"
+
+namespace sluice::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has_weights(const fs::path& folder) {
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().filename().string().find(".safetensors") != std::string::npos) return true;
+  }
+  return false;
+}
+
+/// A folder of small files only is what a download that has just begun looks like.
+Status expect_weights(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::exists(path / "config.json", ignored) || has_weights(path)) return {};
+  return fail(ErrorKind::model_files,
+              "{}: there is a config.json but no weights (*.safetensors) beside it; info reads the "
+              "headers of the weight files, so download these too, or let sluice synth write files "
+              "of the same shape",
+              path.string());
+}
+
+}  // namespace
+
+Result<ModelFacts> gather_facts(const fs::path& path) {
+  SLUICE_TRY(expect_weights(path));
+  SLUICE_ASSIGN(const store::Checkpoint checkpoint, store::Checkpoint::open(path));
+  ModelFacts facts;
+  SLUICE_ASSIGN(facts.reader, io::make_reader(io::IoMode::pread));
+  std::vector<io::FileId> ids;
+  for (const store::ShardFile& file : checkpoint.files()) {
+    SLUICE_ASSIGN(const io::FileId id, facts.reader->open(file.path));
+    ids.push_back(id);
+    facts.file_bytes += file.size;
+  }
+  SLUICE_ASSIGN(facts.architecture, model::open_architecture(checkpoint, ids));
+  facts.folder = checkpoint.folder();
+  facts.files = checkpoint.files();
+  facts.notes = checkpoint.notes();
+  facts.tensors = checkpoint.tensor_count();
+  facts.payload_bytes = checkpoint.payload_bytes();
+  return facts;
+}
+
+TokenBytes bytes_of_a_token(const ModelFacts& facts) {
+  using model::TensorClass;
+  TokenBytes bytes;
+  for (const auto each : {TensorClass::trunk, TensorClass::final_norms, TensorClass::head}) {
+    bytes.trunk += facts.total(each).bytes;
+  }
+  const model::Blueprint& blueprint = facts.blueprint();
+  for (const weights::ExpertLayer& layer : blueprint.blocks.expert_layers) {
+    bytes.experts += std::min(blueprint.blocks.top_k, layer.experts.size()) * layer.block_bytes();
+  }
+  const model::EmbeddingTable& embedding = blueprint.embedding;
+  if (embedding.rows > 0) bytes.embedding = embedding.extent.length / embedding.rows;
+  return bytes;
+}
+
+StateBytes state_of_a_sequence(const model::Architecture& architecture) {
+  // state_bytes() rounds up to pages; over this many positions that is nothing.
+  constexpr int kShift = 32;
+  const std::uint64_t once = architecture.state_bytes(std::size_t{1} << kShift);
+  const std::uint64_t twice = architecture.state_bytes(std::size_t{2} << kShift);
+  return {architecture.state_bytes(0),
+          (twice - once + (std::uint64_t{1} << (kShift - 1))) >> kShift};
+}
+
+std::uint64_t count_experts(const model::Blueprint& blueprint) {
+  std::uint64_t count = 0;
+  for (const weights::ExpertLayer& layer : blueprint.blocks.expert_layers) {
+    count += layer.experts.size();
+  }
+  return count;
+}
+
+}  // namespace sluice::cli

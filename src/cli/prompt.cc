@@ -1,0 +1,95 @@
+#include "cli/prompt.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "base/size.h"
+#include "cli/flags.h"
+
+namespace sluice::cli {
+namespace {
+
+// More bytes than the tokens of the longest context can have.
+constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
+
+class OpenFile {
+ public:
+  explicit OpenFile(const std::string& path)
+      : owned_(path != "-"),
+        descriptor_(owned_ ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC) : STDIN_FILENO) {}
+  ~OpenFile() {
+    if (owned_ && descriptor_ >= 0) ::close(descriptor_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  int descriptor() const { return descriptor_; }
+
+ private:
+  bool owned_;
+  int descriptor_;
+};
+
+}  // namespace
+
+void add_prompt_options(CLI::App& app, PromptOptions& options) {
+  const std::string group = "Prompt";
+  app.add_option("-p,--prompt", options.text, "The text to continue")
+      ->type_name("TEXT")
+      ->group(group);
+  app.add_option("-f,--file", options.file, "A file with the text; -: stdin")
+      ->type_name("FILE")
+      ->group(group);
+  add_ids(app, "--ids", options.ids, "Token ids instead of a text")->group(group);
+}
+
+Result<std::string> read_whole(const std::string& path, const std::string& flag) {
+  const OpenFile file(path);
+  std::string text;
+  while (true) {
+    const std::size_t size = text.size();
+    text.resize(size + kPieceBytes);
+    const ssize_t count = ::read(file.descriptor(), text.data() + size, kPieceBytes);
+    const int error = errno;
+    text.resize(size + static_cast<std::size_t>(std::max<ssize_t>(0, count)));
+    if (count == 0) return text;
+    if (count < 0 && error != EINTR) {
+      return fail(ErrorKind::usage, "{}: {}: cannot be read: {}", flag, path,
+                  std::generic_category().message(error));
+    }
+    if (text.size() > kMostBytes) {
+      return fail(ErrorKind::usage, "{}: {}: longer than {}, more than any prompt can be", flag,
+                  path, format_size(kMostBytes));
+    }
+  }
+}
+
+Result<std::string> read_prompt(const PromptOptions& options) {
+  const int sources =
+      (options.text ? 1 : 0) + (options.file ? 1 : 0) + (options.ids.empty() ? 0 : 1);
+  if (sources != 1) {
+    return fail(ErrorKind::usage,
+                "{}; give exactly one of -p TEXT, -f FILE (-f - is stdin) and --ids 1,2,3",
+                sources == 0 ? "there is no prompt" : "there is more than one prompt");
+  }
+  if (!options.has_text()) return std::string();
+  std::string text;
+  if (options.file) {
+    SLUICE_ASSIGN(text, read_whole(*options.file, "-f"));
+  } else {
+    text = *options.text;
+  }
+  if (text.empty()) {
+    return fail(ErrorKind::usage,
+                "{}: the prompt is empty, and a model can only continue something; give it at "
+                "least one character, or one id with --ids",
+                options.file ? "-f" : "-p");
+  }
+  return text;
+}
+
+}  // namespace sluice::cli

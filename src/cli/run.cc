@@ -1,0 +1,240 @@
+// sluice run: continues a text.
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "cli/answer_options.h"
+#include "cli/answer_text.h"
+#include "cli/chat_options.h"
+#include "cli/command.h"
+#include "cli/compute_options.h"
+#include "cli/flags.h"
+#include "cli/interrupts.h"
+#include "cli/json_text.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/prompt.h"
+#include "cli/statistics_output.h"
+#include "cli/tokens.h"
+#include "engine/generate.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr std::size_t kMaxNew = 128;
+
+struct RunOptions {
+  ComputeOptions compute;
+  PromptOptions prompt;
+  AnswerOptions answer;
+  ChatStyle style;
+  bool chat = false;
+  bool print_ids = false;
+  bool json = false;
+};
+
+/// Where the ids of an answer go: to stdout as text, as ids, or into an object at the end.
+class Answer {
+ public:
+  Answer(const RunOptions& options, ProgressLine& progress)
+      : options_(options),
+        progress_(progress),
+        output_(Output::standard()),
+        view_(output_, progress, !options.compute.quiet && options.style.thinking) {}
+  Answer(const Answer&) = delete;
+  Answer& operator=(const Answer&) = delete;
+
+  /// The text of the ids is wanted, too.
+  Status decode_with(const text::Tokenizer& tokenizer, std::optional<text::AnswerParser> parser) {
+    SLUICE_ASSIGN(text_, AnswerText::create(tokenizer, std::move(parser), options_.answer.stops,
+                                            [this](Channel channel, const std::string& piece) {
+                                              take(channel, piece);
+                                            }));
+    return {};
+  }
+
+  bool push(std::int32_t id) {
+    progress_.erase();
+    const bool wants_more = !text_ || text_->push(id);
+    if (options_.print_ids && !options_.json) {
+      note(output_.write(fmt::format("{}{}", count_ > 0 ? "," : "", id)));
+    }
+    ++count_;
+    return wants_more && status_ && !view_.is_over();
+  }
+
+  /// The end: `reason` is empty if there was an error other than an interruption.
+  Status finish(const std::vector<std::int32_t>& ids, std::optional<engine::FinishReason> reason,
+                const engine::Statistics& statistics) {
+    if (text_) text_->finish();
+    if (!options_.json && !options_.print_ids) view_.finish(false);
+    if (!options_.json && options_.print_ids && (count_ > 0 || reason)) note(output_.write("\n"));
+    if (options_.json && reason) note(output_.write(to_json(ids, *reason, statistics)));
+    SLUICE_TRY(std::move(status_));
+    return view_.status();
+  }
+
+ private:
+  void take(Channel channel, const std::string& piece) {
+    if (options_.json) {
+      (channel == Channel::response ? response_ : reasoning_) += piece;
+    } else if (!options_.print_ids) {
+      view_.show(channel, piece);
+    }
+  }
+
+  std::string to_json(const std::vector<std::int32_t>& ids, engine::FinishReason reason,
+                      const engine::Statistics& statistics) const {
+    std::string out = "{";
+    if (text_) out += "\"text\": " + json_string(response_) + ", ";
+    if (options_.chat) out += "\"reasoning\": " + json_string(reasoning_) + ", ";
+    return out + fmt::format("\"ids\": [{}], \"finish_reason\": \"{}\", \"stats\": {}}}\n",
+                             join_ids(ids), engine::name_of(reason), engine::to_json(statistics));
+  }
+
+  void note(Status status) {
+    if (status_ && !status) status_ = std::move(status);
+  }
+
+  const RunOptions& options_;
+  ProgressLine& progress_;
+  Output output_;
+  AnswerView view_;
+  std::optional<AnswerText> text_;
+  std::string response_;
+  std::string reasoning_;
+  std::size_t count_ = 0;
+  Status status_;
+};
+
+class Run final : public Command {
+ public:
+  explicit Run(CLI::App& app) {
+    add_prompt_options(app, options_.prompt);
+    app.add_flag("--print-ids", options_.print_ids,
+                 "Print the ids of the new tokens on one line, and no text");
+    app.add_flag("--json", options_.json,
+                 "Print one JSON object at the end: text, ids, finish_reason, stats");
+    add_answer_options(app, kMaxNew, options_.answer);
+    CLI::Option* chat =
+        app.add_flag("--chat", options_.chat, "The prompt is a user's turn in the chat format")
+            ->group("Chat");
+    add_chat_options(app, options_.style);
+    for (const char* name : {"--system", "--effort", "--no-thinking"}) {
+      app.get_option(name)->needs(chat);
+    }
+    add_compute_options(app, options_.compute);
+    app.footer(
+        "The text streams to stdout as it is written. It ends with the model's end token, with\n"
+        "--max-new tokens, or before a --stop text.\n\n"
+        "Examples:\n"
+        "  sluice run models/k3-nano -p \"It was on a dreary night\" --greedy --ram 21M\n"
+        "  sluice run /drive/Kimi-K3 --chat -p \"Why is the sky blue?\" --ram 32G --stats\n"
+        "  sluice run /drive/Kimi-K3 --ids 1,2,3 --max-new 8 --print-ids");
+  }
+
+  Status execute() override {
+    SLUICE_TRY(text::validate(options_.answer.sampling));
+    SLUICE_ASSIGN(std::string prompt, read_prompt(options_.prompt));
+    if (options_.chat && !options_.prompt.has_text()) {
+      return fail(ErrorKind::usage, "--chat needs a text (-p or -f), not --ids");
+    }
+    ProgressLine line(options_.compute.quiet);
+    Answer answer(options_, line);
+    SLUICE_TRY(prepare(std::move(prompt), answer));
+    SLUICE_ASSIGN(StatisticsOutput statistics, StatisticsOutput::prepare(options_.compute));
+    const std::size_t context = ids_.size() + options_.answer.max_new;
+    SLUICE_ASSIGN(const auto engine,
+                  engine::Engine::open(engine_options(options_.compute, context)));
+    Interrupts::watch();
+    return run(*engine, line, answer, statistics);
+  }
+
+ private:
+  /// Everything that needs the tokenizer, so that the engine finds it in memory when it draws up
+  /// its budget.
+  Status prepare(std::string prompt, Answer& answer) {
+    ids_ = options_.prompt.ids;
+    const bool needs_text =
+        options_.prompt.has_text() || !options_.print_ids || !options_.answer.stops.empty();
+    if (!needs_text) return {};
+    SLUICE_ASSIGN(tokenizer_, text::Tokenizer::load(model_folder(options_.compute.model)));
+    std::optional<text::AnswerParser> parser;
+    if (options_.chat) {
+      SLUICE_ASSIGN(Conversation conversation, Conversation::create(*tokenizer_, options_.style));
+      SLUICE_TRY(conversation.ask(std::move(prompt)));
+      ids_ = conversation.ids();
+      parser = conversation.parser();
+    } else if (options_.prompt.has_text()) {
+      SLUICE_ASSIGN(ids_, tokenizer_->encode(prompt, text::Tokenizer::Special::as_text));
+    }
+    return answer.decode_with(*tokenizer_, std::move(parser));
+  }
+
+  Status run(engine::Engine& engine, ProgressLine& line, Answer& answer,
+             StatisticsOutput& statistics) {
+    std::vector<std::int32_t> written;
+    engine::TokenCounts counts;
+    auto generated = generate(engine, line, answer, written, counts);
+    line.erase();
+    std::optional<engine::FinishReason> reason;
+    if (generated) {
+      reason = generated->reason;
+    } else if (generated.error().kind == ErrorKind::interrupted) {
+      reason = engine::FinishReason::interrupted;
+    }
+    const engine::Statistics now = engine.statistics(counts);
+    const Status shown = answer.finish(written, reason, now);
+    const Status noted = statistics.write(now);
+    if (!generated) return tl::unexpected(std::move(generated).error());
+    SLUICE_TRY(shown);
+    SLUICE_TRY(noted);
+    if (reason == engine::FinishReason::interrupted) {
+      return fail(ErrorKind::interrupted, "interrupted");
+    }
+    if (reason == engine::FinishReason::context) note_full_context(engine);
+    return {};
+  }
+
+  Result<engine::Generated> generate(engine::Engine& engine, ProgressLine& line, Answer& answer,
+                                     std::vector<std::int32_t>& written,
+                                     engine::TokenCounts& counts) {
+    SLUICE_ASSIGN(const auto sequence, engine.new_sequence());
+    FeedProgress progress(line);
+    engine::GenerateOptions options;
+    options.max_new = options_.answer.max_new;
+    options.sampling = options_.answer.sampling;
+    SLUICE_ASSIGN(options.stop_ids, end_ids(tokenizer_ ? &*tokenizer_ : nullptr,
+                                            model_folder(options_.compute.model), engine.shape()));
+    options.feed.cancellation = &Interrupts::cancellation();
+    options.feed.on_progress = [&](const engine::Progress& now) {
+      if (written.empty()) progress.show(now);
+    };
+    const auto on_token = [&](std::int32_t id) {
+      written.push_back(id);
+      return answer.push(id);
+    };
+    return engine::generate(engine, *sequence, ids_, options, on_token, counts);
+  }
+
+  void note_full_context(const engine::Engine& engine) const {
+    if (options_.compute.quiet) return;
+    log_note("the context of {} positions is full; --ctx N gives more room, up to {}",
+             engine.options().context, engine.shape().max_positions);
+  }
+
+  RunOptions options_;
+  std::optional<text::Tokenizer> tokenizer_;
+  std::vector<std::int32_t> ids_;
+};
+
+}  // namespace
+
+Registered add_run(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("run", "Continue a text, or answer one question");
+  return {app, std::make_unique<Run>(*app)};
+}
+
+}  // namespace sluice::cli
