@@ -30,6 +30,21 @@ float normal_draw(std::size_t level, std::size_t levels) {
   return static_cast<float>(level % 2 == 0 ? draw : -draw);
 }
 
+/// Makes `to` out of groups of bytes, group_at(index), each whole but the last.
+template <class GroupAt>
+void fill_groups(std::uint64_t offset, std::span<std::byte> to, GroupAt group_at) {
+  using Group = decltype(group_at(std::uint64_t{}));
+  std::uint64_t index = offset / sizeof(Group);
+  std::size_t at = 0;
+  for (; at + sizeof(Group) <= to.size(); at += sizeof(Group), ++index) {
+    const Group group = group_at(index);
+    std::memcpy(to.data() + at, &group, sizeof(group));
+  }
+  if (at == to.size()) return;
+  const Group group = group_at(index);
+  std::memcpy(to.data() + at, &group, to.size() - at);
+}
+
 }  // namespace
 
 WeightFiller::WeightFiller(const SynthTensor& tensor, std::uint64_t seed)
@@ -49,6 +64,14 @@ WeightFiller::WeightFiller(const SynthTensor& tensor, std::uint64_t seed)
   }
 }
 
+/// The generator is a counter put through a mixing function (SplitMix64): no state to carry.
+std::uint64_t WeightFiller::word(std::uint64_t index) const {
+  std::uint64_t z = key_ + (index + 1) * 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
 void WeightFiller::fill(std::uint64_t offset, std::span<std::byte> to) const {
   SLUICE_CHECK(offset % kFillUnit == 0);
   switch (fill_) {
@@ -66,46 +89,31 @@ void WeightFiller::fill(std::uint64_t offset, std::span<std::byte> to) const {
   clear_inactive(offset, to);
 }
 
-/// The generator is a counter put through a mixing function (SplitMix64): no state to carry.
-std::uint64_t WeightFiller::word(std::uint64_t index) const {
-  std::uint64_t z = key_ + (index + 1) * 0x9E3779B97F4A7C15u;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
 /// One word makes four elements, of 12 bits each.
 template <class Element>
 void WeightFiller::fill_normal(std::uint64_t offset, std::span<std::byte> to,
                                const std::array<Element, kLevels>& table) const {
-  constexpr std::size_t kGroup = 4 * sizeof(Element);
-  std::uint64_t index = offset / kGroup;
-  for (std::size_t at = 0; at < to.size(); at += kGroup, ++index) {
+  fill_groups(offset, to, [&](std::uint64_t index) {
     const std::uint64_t bits = word(index);
-    const std::array<Element, 4> group = {table[bits % kLevels], table[(bits >> 16) % kLevels],
-                                          table[(bits >> 32) % kLevels],
-                                          table[(bits >> 48) % kLevels]};
-    std::memcpy(to.data() + at, group.data(), std::min(kGroup, to.size() - at));
-  }
+    return std::array<Element, 4>{table[bits % kLevels], table[(bits >> 16) % kLevels],
+                                  table[(bits >> 32) % kLevels], table[(bits >> 48) % kLevels]};
+  });
 }
 
 void WeightFiller::fill_codes(std::uint64_t offset, std::span<std::byte> to) const {
-  std::uint64_t index = offset / sizeof(std::uint64_t);
-  for (std::size_t at = 0; at < to.size(); at += sizeof(std::uint64_t), ++index) {
-    const std::uint64_t bits = word(index);
-    std::memcpy(to.data() + at, &bits, std::min(sizeof(bits), to.size() - at));
-  }
+  fill_groups(offset, to, [&](std::uint64_t index) { return word(index); });
 }
 
 void WeightFiller::fill_scales(std::uint64_t offset, std::span<std::byte> to) const {
-  static constexpr std::array<int, 4> kSteps = {0, 0, -1, 1};
-  std::uint64_t index = offset / sizeof(std::uint64_t);
-  for (std::size_t at = 0; at < to.size(); at += sizeof(std::uint64_t), ++index) {
+  const auto base = static_cast<std::uint8_t>(mean_);
+  const std::array<std::uint8_t, 4> scales = {base, base, static_cast<std::uint8_t>(base - 1),
+                                              static_cast<std::uint8_t>(base + 1)};
+  fill_groups(offset, to, [&](std::uint64_t index) {
     const std::uint64_t bits = word(index);
-    for (std::size_t i = 0; i < std::min(sizeof(bits), to.size() - at); ++i) {
-      to[at + i] = static_cast<std::byte>(static_cast<int>(mean_) + kSteps[(bits >> (8 * i)) % 4]);
-    }
-  }
+    std::array<std::uint8_t, 8> group;
+    for (std::size_t i = 0; i < group.size(); ++i) group[i] = scales[(bits >> (8 * i)) % 4];
+    return group;
+  });
 }
 
 void WeightFiller::clear_inactive(std::uint64_t offset, std::span<std::byte> to) const {
