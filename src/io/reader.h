@@ -52,16 +52,16 @@ struct ReadRequest {
                               ///< until the completion arrives
   Priority priority = Priority::needed;
   Purpose purpose = Purpose::other;
-  std::uint64_t tag = 0;          ///< handed back in the completion
+  std::uint64_t tag = 0;           ///< handed back in the completion
   CompletionSink* sink = nullptr;  ///< must live until all its completions arrived
 };
 
 struct DriveStatistics {
-  std::string path;          ///< the folder of the first file opened on this drive
-  std::uint64_t reads = 0;   ///< reads that completed well
-  std::uint64_t bytes = 0;   ///< bytes that came from the drive, alignment included
-  double busy_s = 0;         ///< time in which at least one read was under way
-  bool direct = false;       ///< every file of the drive is read with direct I/O
+  std::string path;         ///< the folder of the first file opened on this drive
+  std::uint64_t reads = 0;  ///< reads that completed well
+  std::uint64_t bytes = 0;  ///< bytes that came from the drive, alignment included
+  double busy_s = 0;        ///< time in which at least one read was under way
+  bool direct = false;      ///< every file of the drive is read with direct I/O
 };
 
 struct FileStatistics {
