@@ -12,16 +12,16 @@
 
 namespace sluice::io {
 
-Result<std::unique_ptr<DirectFile>> DirectFile::make(File file, Drive& drive,
-                                                     const DirectFileOptions& options) {
-  std::unique_ptr<DirectFile> made(new DirectFile(std::move(file), drive, options));
-  if (options.try_direct) made->open_direct();
-  return made;
+PieceFileMaker direct_file_maker(const ReaderOptions& options) {
+  return [options](File file, Drive& drive) -> Result<std::unique_ptr<PieceFile>> {
+    return std::make_unique<DirectFile>(std::move(file), drive, options);
+  };
 }
 
-DirectFile::DirectFile(File file, Drive& drive, const DirectFileOptions& options)
+DirectFile::DirectFile(File file, Drive& drive, const ReaderOptions& options)
     : file_(std::move(file)), drive_(drive), options_(options) {
   SLUICE_CHECK(options.max_call_bytes > 0 && options.max_call_bytes % kRoomAlignment == 0);
+  if (options.direct) open_direct();
 }
 
 DirectFile::~DirectFile() {

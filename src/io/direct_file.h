@@ -5,15 +5,9 @@
 #include <atomic>
 
 #include "io/piece_file.h"
+#include "io/reader_options.h"
 
 namespace sluice::io {
-
-struct DirectFileOptions {
-  bool try_direct = true;
-  /// At most this much per system call; a multiple of kRoomAlignment.
-  std::size_t max_call_bytes = kMaxCallBytes;
-  const System* system = &operating_system();
-};
 
 /// Direct I/O is probed at open by reading one real block, since many file systems accept the flag
 /// and refuse the read. It is not trusted after that either: the first direct read that is refused
@@ -22,8 +16,7 @@ struct DirectFileOptions {
 /// direct read across it gives.
 class DirectFile final : public PieceFile {
  public:
-  static Result<std::unique_ptr<DirectFile>> make(File file, Drive& drive,
-                                                  const DirectFileOptions& options);
+  DirectFile(File file, Drive& drive, const ReaderOptions& options);
   ~DirectFile() override;
 
   const File& file() const override { return file_; }
@@ -47,17 +40,19 @@ class DirectFile final : public PieceFile {
   PieceResult read_buffered(std::uint64_t offset, std::byte* to, std::uint64_t length) const;
 
  private:
-  DirectFile(File file, Drive& drive, const DirectFileOptions& options);
   void open_direct();
   /// Reads one block for trial; an empty text when direct I/O works, else the reason.
   std::string probe();
 
   File file_;
   Drive& drive_;
-  const DirectFileOptions options_;
+  const ReaderOptions options_;
   int direct_descriptor_ = -1;
   std::uint64_t alignment_ = 0;
   std::atomic<bool> direct_{false};
 };
+
+/// Makes DirectFiles.
+PieceFileMaker direct_file_maker(const ReaderOptions& options);
 
 }  // namespace sluice::io

@@ -5,7 +5,8 @@
 #include <utility>
 
 #include "base/size.h"
-#include "io/pool_reader.h"
+#include "io/lane_reader.h"
+#include "io/pool_lane.h"
 
 namespace sluice::io {
 namespace {
@@ -75,10 +76,13 @@ class MappedFile final : public PieceFile {
 std::unique_ptr<Reader> make_mmap_reader(const ReaderOptions& options) {
   const System* system = options.system;
   const std::size_t step = std::min(kStepBytes, options.max_call_bytes);
-  auto maker = [system, step](File file, Drive&) {
+  auto file_maker = [system, step](File file, Drive&) {
     return MappedFile::make(std::move(file), *system, step);
   };
-  return std::make_unique<PoolReader>(maker, options, step);
+  auto lane_maker = [options, step](const OpenFile&, Delivery& delivery) {
+    return make_pool_lane(options, step, delivery);
+  };
+  return std::make_unique<LaneReader>(*system, file_maker, lane_maker);
 }
 
 }  // namespace sluice::io

@@ -1,0 +1,72 @@
+#include "io/lane_reader.h"
+
+#include <utility>
+
+namespace sluice::io {
+
+LaneReader::LaneReader(const System& system, PieceFileMaker file_maker, LaneMaker lane_maker)
+    : system_(system), file_maker_(std::move(file_maker)), lane_maker_(std::move(lane_maker)) {}
+
+Result<FileId> LaneReader::open(const std::filesystem::path& path) {
+  SLUICE_ASSIGN(const FileId file, files_.open(path, system_, file_maker_));
+  SLUICE_TRY(ensure_lane(files_[file]));
+  return file;
+}
+
+Status LaneReader::ensure_lane(const OpenFile& file) {
+  const std::size_t index = file.drive.index();
+  const std::scoped_lock lock(lanes_mutex_);
+  if (lanes_.size() <= index) lanes_.resize(index + 1);
+  if (lanes_[index] != nullptr) return {};
+  SLUICE_ASSIGN(lanes_[index], lane_maker_(file, delivery_));
+  return {};
+}
+
+Lane& LaneReader::lane_of(const Drive& drive) const {
+  const std::scoped_lock lock(lanes_mutex_);
+  return *lanes_[drive.index()];
+}
+
+std::vector<Lane*> LaneReader::lanes() const {
+  const std::scoped_lock lock(lanes_mutex_);
+  std::vector<Lane*> all;
+  for (const auto& lane : lanes_) {
+    if (lane != nullptr) all.push_back(lane.get());
+  }
+  return all;
+}
+
+void LaneReader::submit(std::span<const ReadRequest> requests) {
+  for (const ReadRequest& request : requests) {
+    OpenFile& file = files_[request.extent.file];
+    lane_of(file.drive).queue().push(request, file);
+  }
+  for (Lane* lane : lanes()) lane->wake();
+}
+
+void LaneReader::promote(const CompletionSink& sink, std::uint64_t tag) {
+  for (Lane* lane : lanes()) lane->queue().promote(sink, tag);
+}
+
+void LaneReader::cancel(const CompletionSink& sink) {
+  for (Lane* lane : lanes()) {
+    lane->queue().drop(sink);
+    lane->wake();
+  }
+  for (Lane* lane : lanes()) lane->queue().wait_for(sink);
+}
+
+ReaderStatistics LaneReader::statistics() const {
+  ReaderStatistics statistics;
+  delivery_.add_statistics(statistics);
+  files_.add_statistics(statistics);
+  return statistics;
+}
+
+std::uint64_t LaneReader::memory_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Lane* lane : lanes()) bytes += lane->memory_bytes();
+  return bytes;
+}
+
+}  // namespace sluice::io
