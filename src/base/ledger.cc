@@ -1,5 +1,7 @@
 #include "base/ledger.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/size.h"
 
@@ -36,7 +38,10 @@ Status MemoryLedger::charge(Tenant tenant, std::uint64_t bytes) {
                 format_size(budget_ - total_));
   }
   total_ += bytes;
-  by_tenant_[static_cast<std::size_t>(tenant)] += bytes;
+  auto& held = by_tenant_[static_cast<std::size_t>(tenant)];
+  auto& most = most_[static_cast<std::size_t>(tenant)];
+  held += bytes;
+  most = std::max(most, held);
   return {};
 }
 
@@ -56,6 +61,11 @@ std::uint64_t MemoryLedger::charged() const {
 std::uint64_t MemoryLedger::charged(Tenant tenant) const {
   const std::scoped_lock lock(mutex_);
   return by_tenant_[static_cast<std::size_t>(tenant)];
+}
+
+std::uint64_t MemoryLedger::most_charged(Tenant tenant) const {
+  const std::scoped_lock lock(mutex_);
+  return most_[static_cast<std::size_t>(tenant)];
 }
 
 std::uint64_t MemoryLedger::available() const {

@@ -41,6 +41,8 @@ class MemoryLedger {
   std::uint64_t budget() const { return budget_; }
   std::uint64_t charged() const;
   std::uint64_t charged(Tenant tenant) const;
+  /// The most that the tenant held at once so far.
+  std::uint64_t most_charged(Tenant tenant) const;
   /// Bytes that can still be charged.
   std::uint64_t available() const;
 
@@ -49,6 +51,7 @@ class MemoryLedger {
   mutable std::mutex mutex_;
   std::uint64_t total_ = 0;
   std::array<std::uint64_t, kTenants> by_tenant_{};
+  std::array<std::uint64_t, kTenants> most_{};
 };
 
 }  // namespace sluice

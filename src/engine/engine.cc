@@ -194,7 +194,7 @@ Statistics Engine::statistics(const TokenCounts& tokens) const {
   now.resident_bytes = parts_->placement.resident_room + parts_->placement.bank_bytes();
   for (std::size_t tenant = 0; tenant < kTenants; ++tenant) {
     const auto each = static_cast<Tenant>(tenant);
-    now.memory.emplace_back(name_of(each), parts_->ledger.charged(each));
+    now.memory.emplace_back(name_of(each), parts_->ledger.most_charged(each));
   }
   now.reads = parts_->reader->statistics();
   return now;

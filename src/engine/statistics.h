@@ -36,7 +36,7 @@ struct Statistics {
   std::uint64_t peak_rss_bytes = 0;
   std::uint64_t ram_budget_bytes = 0;
   std::uint64_t resident_bytes = 0;  ///< weights that stay: trunk tiles and expert banks
-  std::vector<std::pair<std::string, std::uint64_t>> memory;  ///< by tenant
+  std::vector<std::pair<std::string, std::uint64_t>> memory;  ///< by tenant, the most it held
   io::ReaderStatistics reads;
 
   double compute_s() const { return wall_s - io_wait_s; }

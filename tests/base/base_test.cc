@@ -45,6 +45,7 @@ TEST(Ledger, RefusesWhatDoesNotFitAndNamesIt) {
   EXPECT_EQ(ledger.charged(), std::uint64_t{6} << 20);
   ledger.release(Tenant::ring, 6 << 20);
   EXPECT_EQ(ledger.available(), std::uint64_t{10} << 20);
+  EXPECT_EQ(ledger.most_charged(Tenant::ring), std::uint64_t{6} << 20);
 }
 
 TEST(Buffer, IsChargedForItsLifeAndZero) {
