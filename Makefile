@@ -1,10 +1,11 @@
 # Two commands are enough to begin with: make run, make test. All of them: make help.
 
 JOBS   ?= $(shell nproc)
-PROMPT ?= It was on a dreary night
-TOKENS ?= 64
+PROMPT ?= It was on a dreary night of November, that I beheld the accomplishment of my toils.
+TOKENS ?= 80
 RAM    ?= 21M
 FUZZ_SECONDS ?= 60
+export PROMPT
 
 .DEFAULT_GOAL := help
 .PHONY: help deps dev-deps build run test asan ubsan tsan fuzz bench format lint clean
@@ -22,8 +23,9 @@ build: deps ## build the program: build/sluice
 	@cmake --preset release > /dev/null
 	@cmake --build build -j $(JOBS) --target sluice
 
-run: build ## a model of 24.8 MB writes text within RAM=21M (also: PROMPT=..., TOKENS=...)
-	build/sluice run models/k3-nano -p "$(PROMPT)" --greedy --max-new $(TOKENS) --ram $(RAM) --stats
+run: build ## a model of 25 MB writes text within RAM=21M (also: PROMPT=..., TOKENS=...)
+	@printf '\n%s' "$$PROMPT"
+	@build/sluice run models/k3-nano -p "$$PROMPT" --greedy --max-new $(TOKENS) --ram $(RAM) --stats
 
 test: deps ## build and run all tests
 	@cmake --preset release > /dev/null
