@@ -13,6 +13,9 @@ struct pcre2_real_code_8;  // PCRE2's name for a compiled expression
 namespace sluice::text {
 
 /// Cuts text into the pieces that are byte-pair encoded one by one. Thread-safe when const.
+/// Ideographs are those of Unicode 15.1. Other characters that are newer than the tables of the
+/// PCRE2 library (10.42: Unicode 14) are no letters, marks or numbers yet: Kawi, Garay and the
+/// like.
 class Splitter {
  public:
   /// Fails with ErrorKind::usage if the PCRE2 library at hand cannot compile the expression

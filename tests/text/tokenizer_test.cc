@@ -52,6 +52,25 @@ TEST(Tokenizer, EncodesTheLongGoldens) {
   }
 }
 
+TEST(Tokenizer, OfTheBundledModelEncodesItsPromptsAndDecodesItsAnswers) {
+  const auto source = std::filesystem::path(SLUICE_SOURCE_DIR);
+  const Tokenizer tokenizer = Tokenizer::load(source / "models/k3-nano").value();
+  const std::string text =
+      read_small_file(source / "tests/golden/k3-nano/golden.json", std::uint64_t{1} << 24).value();
+  const Json all = parse_json(text, "golden.json", ErrorKind::usage).value();
+  ASSERT_GE(all["prompts"].size(), 10u);
+  for (const Json& prompt : all["prompts"]) {
+    const auto words = prompt["text"].get<std::string>();
+    EXPECT_EQ(tokenizer.encode(words, Special::as_text).value(), ids_of(prompt["tokens"]));
+    EXPECT_EQ(tokenizer.decode(ids_of(prompt["tokens"])), words);
+    EXPECT_EQ(tokenizer.decode(ids_of(prompt["greedy"])), prompt["greedy_text"].get<std::string>());
+  }
+  for (const Json& text_row : all["held_out"]) {
+    const Ids ids = ids_of(text_row["tokens"]);
+    EXPECT_EQ(tokenizer.encode(tokenizer.decode(ids), Special::as_control).value(), ids);
+  }
+}
+
 TEST(Tokenizer, TakesLongOneLineTextsOfAnyKind) {
   for (const char* unit :
        {"a", "A", "Aא", " ", "\n", " \n", "!", "1", "漢", "\u0301", "'s", "<", "🙂", "[EO"}) {
