@@ -62,10 +62,10 @@ void compare_with_index(Index& index, std::string_view index_name, const TensorT
                         const std::vector<ShardFile>& files, const std::vector<bool>& all_names,
                         FaultList& faults) {
   std::vector<bool> indexed(table.size());
-  NameParts parts;
+  TensorTable::Finder finder(table);
   index.for_each([&](std::string_view name, std::uint32_t shard) {
     const auto file_name = [&](std::uint32_t file) { return files[file].path.filename().string(); };
-    const auto found = table.find(name, parts);
+    const auto found = finder.find(name);
     if (!found) {
       if (all_names[shard]) {
         faults.add(index_name,

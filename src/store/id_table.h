@@ -28,12 +28,12 @@ class IdTable {
     return std::nullopt;
   }
 
-  /// Adds the next id. hash_of(id) is asked for all ids when the table grows, so the key of the
-  /// new one must be in its place already. At most kMaxIds.
+  /// Adds the next id, whose key has this hash. hash_of(id) is asked for the ids before it when the
+  /// table grows. At most kMaxIds.
   template <class HashOf>
-  void insert_next(HashOf hash_of) {
-    if (4 * (count_ + 1) > 3 * slots_.size()) grow(hash_of);
-    place(hash_of(count_), count_);
+  void insert_next(std::uint64_t hash, HashOf hash_of) {
+    if (4 * (std::size_t{count_} + 1) > 3 * slots_.size()) grow(hash_of);
+    place(hash, count_);
     ++count_;
   }
 

@@ -74,22 +74,31 @@ TensorTable::Added TensorTable::add(std::string_view name, DType dtype, const Sh
   SLUICE_CHECK(!file_starts_.empty() && size() < kMaxTensors);
   scratch_.take_apart(name);
   const std::uint32_t pattern = pattern_id(scratch_.pattern);
-  if (const auto known = find_parts(pattern, scratch_)) return {*known, false};
+  const std::uint64_t hash = hash_parts(pattern, scratch_.numbers);
+  if (const auto known = find_parts(hash, pattern, scratch_)) return {*known, false};
   entries_.push_back({offset, pattern, kind_id(dtype, shape), scratch_.numbers});
-  by_name_.insert_next([this](std::uint32_t id) { return hash_entry(entries_[id]); });
+  by_name_.insert_next(hash, [this](std::uint32_t id) {
+    return hash_parts(entries_[id].pattern, entries_[id].numbers);
+  });
   return {size() - 1, true};
 }
 
 std::optional<std::uint32_t> TensorTable::find(std::string_view name) const {
-  NameParts parts;
-  return find(name, parts);
+  return Finder(*this).find(name);
 }
 
-std::optional<std::uint32_t> TensorTable::find(std::string_view name, NameParts& parts) const {
+std::optional<std::uint32_t> TensorTable::Finder::find(std::string_view name) {
   if (name.find(NameParts::kSlot) != std::string_view::npos) return std::nullopt;
-  parts.take_apart(name);
-  const auto pattern = find_pattern(parts.pattern);
-  return pattern ? find_parts(*pattern, parts) : std::nullopt;
+  parts_.take_apart(name);
+  const auto pattern = table_.find_pattern(parts_.pattern);
+  if (!pattern) return std::nullopt;
+  for (const std::uint32_t guess : {last_ + 1, last_ - 1}) {
+    if (guess < table_.size() && table_.has_parts(guess, *pattern, parts_)) return last_ = guess;
+  }
+  const std::uint64_t hash = table_.hash_parts(*pattern, parts_.numbers);
+  const auto found = table_.find_parts(hash, *pattern, parts_);
+  if (found) last_ = *found;
+  return found;
 }
 
 Tensor TensorTable::tensor(std::uint32_t index) const {
@@ -151,34 +160,34 @@ std::uint32_t TensorTable::pattern_id(std::string_view text) {
   if (const auto known = find_pattern(text)) return *known;
   pattern_text_ += text;
   pattern_ends_.push_back(pattern_text_.size());
-  const auto id = static_cast<std::uint32_t>(pattern_ends_.size() - 1);
-  by_pattern_.insert_next([this](std::uint32_t other) {
-    const std::string_view key = pattern(other);
+  by_pattern_.insert_next(hash_bytes(text.data(), text.size()), [this](std::uint32_t id) {
+    const std::string_view key = pattern(id);
     return hash_bytes(key.data(), key.size());
   });
-  return id;
+  return static_cast<std::uint32_t>(pattern_ends_.size() - 1);
 }
 
 std::uint32_t TensorTable::kind_id(DType dtype, const Shape& shape) {
   const Kind kind{shape, dtype};
-  const auto known = by_kind_.find(hash_kind(kind), [&](std::uint32_t id) {
+  const std::uint64_t hash = hash_kind(kind);
+  const auto known = by_kind_.find(hash, [&](std::uint32_t id) {
     return kinds_[id].dtype == dtype && kinds_[id].shape == shape;
   });
   if (known) return *known;
   kinds_.push_back(kind);
-  const auto id = static_cast<std::uint32_t>(kinds_.size() - 1);
-  by_kind_.insert_next([this](std::uint32_t other) { return hash_kind(kinds_[other]); });
-  return id;
+  by_kind_.insert_next(hash, [this](std::uint32_t id) { return hash_kind(kinds_[id]); });
+  return static_cast<std::uint32_t>(kinds_.size() - 1);
 }
 
 std::uint64_t TensorTable::hash_bytes(const void* data, std::size_t size) const {
   return XXH3_64bits_withSeed(data, size, seed_);
 }
 
-std::uint64_t TensorTable::hash_entry(const Entry& entry) const {
+std::uint64_t TensorTable::hash_parts(
+    std::uint32_t pattern, const std::array<std::uint32_t, NameParts::kNumbers>& numbers) const {
   std::array<std::uint32_t, NameParts::kNumbers + 1> key;
-  key[0] = entry.pattern;
-  std::copy(entry.numbers.begin(), entry.numbers.end(), key.begin() + 1);
+  key[0] = pattern;
+  std::copy(numbers.begin(), numbers.end(), key.begin() + 1);
   return hash_bytes(key.data(), sizeof(key));
 }
 
@@ -189,12 +198,14 @@ std::uint64_t TensorTable::hash_kind(const Kind& kind) const {
   return hash_bytes(key.data(), sizeof(key));
 }
 
-std::optional<std::uint32_t> TensorTable::find_parts(std::uint32_t pattern,
+bool TensorTable::has_parts(std::uint32_t index, std::uint32_t pattern,
+                            const NameParts& parts) const {
+  return entries_[index].pattern == pattern && entries_[index].numbers == parts.numbers;
+}
+
+std::optional<std::uint32_t> TensorTable::find_parts(std::uint64_t hash, std::uint32_t pattern,
                                                      const NameParts& parts) const {
-  const Entry wanted{0, pattern, 0, parts.numbers};
-  return by_name_.find(hash_entry(wanted), [&](std::uint32_t id) {
-    return entries_[id].pattern == pattern && entries_[id].numbers == parts.numbers;
-  });
+  return by_name_.find(hash, [&](std::uint32_t id) { return has_parts(id, pattern, parts); });
 }
 
 }  // namespace sluice::store

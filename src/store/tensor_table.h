@@ -50,8 +50,18 @@ class TensorTable {
   static constexpr std::uint32_t kMaxTensors = IdTable::kMaxIds;
 
   std::optional<std::uint32_t> find(std::string_view name) const;
-  /// The same without an allocation: `parts` is room to work in.
-  std::optional<std::uint32_t> find(std::string_view name, NameParts& parts) const;
+
+  /// Finds many names, fastest when they come in the order of the table or its reverse.
+  class Finder {
+   public:
+    explicit Finder(const TensorTable& table) : table_(table) {}
+    std::optional<std::uint32_t> find(std::string_view name);
+
+   private:
+    const TensorTable& table_;
+    NameParts parts_;
+    std::uint32_t last_ = 0;  // found before: the next is mostly its neighbour
+  };
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }
   Tensor tensor(std::uint32_t index) const;
@@ -80,9 +90,12 @@ class TensorTable {
   std::uint32_t pattern_id(std::string_view text);
   std::uint32_t kind_id(DType dtype, const Shape& shape);
   std::uint64_t hash_bytes(const void* data, std::size_t size) const;
-  std::uint64_t hash_entry(const Entry& entry) const;
+  std::uint64_t hash_parts(std::uint32_t pattern,
+                           const std::array<std::uint32_t, NameParts::kNumbers>& numbers) const;
   std::uint64_t hash_kind(const Kind& kind) const;
-  std::optional<std::uint32_t> find_parts(std::uint32_t pattern, const NameParts& parts) const;
+  bool has_parts(std::uint32_t index, std::uint32_t pattern, const NameParts& parts) const;
+  std::optional<std::uint32_t> find_parts(std::uint64_t hash, std::uint32_t pattern,
+                                          const NameParts& parts) const;
 
   std::uint64_t seed_;  // differs from run to run: no file can be made whose names all collide
   std::vector<Entry> entries_;
