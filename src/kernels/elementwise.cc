@@ -7,6 +7,7 @@
 #include <hwy/highway.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "kernels/ops.h"
 #include "kernels/scalar.h"
@@ -85,8 +86,8 @@ HWY_INLINE Floats load_tap(const float* taps_by_channel, std::size_t taps, std::
   return hn::Load(FloatTag(), lanes);
 }
 
-void short_convolution(float* history, const float* taps_by_channel, std::size_t channels,
-                       std::size_t taps, const float* x, float* out) {
+void any_convolution(float* history, const float* taps_by_channel, std::size_t channels,
+                     std::size_t taps, const float* x, float* out) {
   for_each_vector(channels, [=](std::size_t c, std::size_t count) HWY_ATTR {
     Floats sum = hn::Zero(FloatTag());
     for (std::size_t j = 0; j + 1 < taps; ++j) {
@@ -98,6 +99,43 @@ void short_convolution(float* history, const float* taps_by_channel, std::size_t
     sum = hn::MulAdd(load_tap(taps_by_channel, taps, c, taps - 1, count), load(x + c, count), sum);
     store(hn::Mul(sum, sigmoid_of(sum)), out + c, count);
   });
+}
+
+/// Four taps, which is what the models have: loaded as vectors.
+void convolution_of_four(float* history, const float* taps_by_channel, std::size_t channels,
+                         const float* x, float* out) {
+  const FloatTag floats;
+  for_each_vector(channels, [=](std::size_t c, std::size_t count) HWY_ATTR {
+    HWY_ALIGN float padded[4 * kLanes] = {};
+    const float* taps = taps_by_channel + 4 * c;
+    if (count < kLanes) {
+      std::memcpy(padded, taps, 4 * count * sizeof(float));
+      taps = padded;
+    }
+    Floats tap0, tap1, tap2, tap3;  // NOLINT(readability-isolate-declaration)
+    hn::LoadInterleaved4(floats, taps, tap0, tap1, tap2, tap3);
+    float* past = history + c;
+    const Floats x1 = load(past + channels, count);
+    const Floats x2 = load(past + 2 * channels, count);
+    const Floats x3 = load(x + c, count);
+    Floats sum = hn::Mul(tap0, load(past, count));
+    sum = hn::MulAdd(tap1, x1, sum);
+    sum = hn::MulAdd(tap2, x2, sum);
+    sum = hn::MulAdd(tap3, x3, sum);
+    store(x1, past, count);
+    store(x2, past + channels, count);
+    store(x3, past + 2 * channels, count);
+    store(hn::Mul(sum, sigmoid_of(sum)), out + c, count);
+  });
+}
+
+void short_convolution(float* history, const float* taps_by_channel, std::size_t channels,
+                       std::size_t taps, const float* x, float* out) {
+  if (taps == 4) {
+    convolution_of_four(history, taps_by_channel, channels, x, out);
+  } else {
+    any_convolution(history, taps_by_channel, channels, taps, x, out);
+  }
 }
 
 void kda_decay(const float* raw, std::size_t n, float a_log, bool has_bound, float bound,

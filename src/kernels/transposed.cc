@@ -65,6 +65,18 @@ void decode_row_as(const Rows& rows, std::size_t row, float* out) {
   }
 }
 
+/// Copies `columns` numbers of a step into the order of decode(), or back.
+template <class Format>
+void to_decoded_order(const float* from, std::size_t columns, float* to) {
+  for_each_column<Format>(columns, [=](std::size_t column, std::size_t position)
+                                       HWY_ATTR { to[position] = from[column]; });
+}
+template <class Format>
+void from_decoded_order(const float* from, std::size_t columns, float* to) {
+  for_each_column<Format>(columns, [=](std::size_t column, std::size_t position)
+                                       HWY_ATTR { to[column] = from[position]; });
+}
+
 /// sums += a[r] * row r for each of kRows rows in order, over one step.
 template <class Format, std::size_t kRows>
 HWY_INLINE void add_step(const RowBytes& from, const float* a, float* sums) {
@@ -73,7 +85,7 @@ HWY_INLINE void add_step(const RowBytes& from, const float* a, float* sums) {
   for (std::size_t v = 0; v < Format::kVectors; ++v) {
     sum[v] = hn::Load(floats, sums + v * kLanes);
   }
-  HWY_UNROLL(4)
+  HWY_UNROLL(8)
   for (std::size_t r = 0; r < kRows; ++r) {
     Floats w[Format::kVectors];
     Format::decode(from.data + r * from.stride, w);
@@ -84,47 +96,54 @@ HWY_INLINE void add_step(const RowBytes& from, const float* a, float* sums) {
   for (std::size_t v = 0; v < Format::kVectors; ++v) hn::Store(sum[v], floats, sums + v * kLanes);
 }
 
-/// sums += a[r] * row r for kRows rows from `row` on, over steps [first, last), the partial one
-/// among them.
+/// A block of y, in the order of decode(), and the steps of a row that go with it.
+struct Block {
+  static constexpr std::size_t kColumns = 1024;
+  HWY_ALIGN float sums[kColumns];
+  std::size_t first;
+  std::size_t last;
+};
+
+/// block.sums += a[r] * row r for kRows rows from `row` on.
 template <class Format, std::size_t kRows>
-HWY_INLINE void add_rows(const Matrix<Format>& w, std::size_t row, std::size_t first,
-                         std::size_t last, const float* a, float* sums) {
-  for (std::size_t s = first; s < std::min(last, w.steps); ++s) {
-    add_step<Format, kRows>(w.at(row, s), a + row, sums + (s - first) * Format::kColumns);
+HWY_INLINE void add_rows(const Matrix<Format>& w, std::size_t row, const float* a, Block& block) {
+  ReadAhead<Format, kRows> ahead(w, row, block.first);
+  for (std::size_t s = block.first; s < std::min(block.last, w.steps); ++s) {
+    for (std::size_t r = 0; r < kRows; ++r) ahead.row(r);
+    ahead.advance();
+    add_step<Format, kRows>(w.at(row, s), a + row,
+                            block.sums + (s - block.first) * Format::kColumns);
   }
-  if (last > w.steps) {
+  if (block.last > w.steps) {
     const auto partial = w.template partial_step<kRows>(row, kRows);
-    add_step<Format, kRows>(partial.rows(), a + row, sums + (w.steps - first) * Format::kColumns);
+    add_step<Format, kRows>(partial.rows(), a + row,
+                            block.sums + (w.steps - block.first) * Format::kColumns);
   }
 }
 
 template <class Format>
 void add_transposed_as(const Rows& rows, const float* a, float* y) {
-  constexpr std::size_t kBlockColumns = 1024;  // of y, in the order of decode(), on the stack
-  constexpr std::size_t kBlock = kBlockColumns / Format::kColumns;
-  constexpr std::size_t kRows = 4;
+  constexpr std::size_t kBlock = Block::kColumns / Format::kColumns;
+  constexpr std::size_t kRows = 8;
   const Matrix<Format> w(rows);
   const std::size_t steps = w.steps + (w.partial_columns > 0 ? 1 : 0);
-  HWY_ALIGN float sums[kBlockColumns];
-  for (std::size_t first = 0; first < steps; first += kBlock) {
-    const std::size_t last = std::min(first + kBlock, steps);
-    std::fill_n(sums, (last - first) * Format::kColumns, 0.0f);
-    const auto for_each_sum = [&](auto visit) HWY_ATTR {
-      for (std::size_t s = first; s < last; ++s) {
-        float* y_step = y + s * Format::kColumns;
-        float* sums_step = sums + (s - first) * Format::kColumns;
-        for_each_column<Format>(s < w.steps ? Format::kColumns : w.partial_columns,
-                                [&](std::size_t column, std::size_t position)
-                                    HWY_ATTR { visit(y_step[column], sums_step[position]); });
-      }
-    };
-    for_each_sum([](float& from, float& to) HWY_ATTR { to = from; });
-    std::size_t row = 0;
-    for (; row + kRows <= w.rows; row += kRows) {
-      add_rows<Format, kRows>(w, row, first, last, a, sums);
+  Block block{};
+  const auto columns_of = [&w](std::size_t step) HWY_ATTR {
+    return step < w.steps ? Format::kColumns : w.partial_columns;
+  };
+  for (block.first = 0; block.first < steps; block.first = block.last) {
+    block.last = std::min(block.first + kBlock, steps);
+    for (std::size_t s = block.first; s < block.last; ++s) {
+      to_decoded_order<Format>(y + s * Format::kColumns, columns_of(s),
+                               block.sums + (s - block.first) * Format::kColumns);
     }
-    for (; row < w.rows; ++row) add_rows<Format, 1>(w, row, first, last, a, sums);
-    for_each_sum([](float& to, float& from) HWY_ATTR { to = from; });
+    std::size_t row = 0;
+    for (; row + kRows <= w.rows; row += kRows) add_rows<Format, kRows>(w, row, a, block);
+    for (; row < w.rows; ++row) add_rows<Format, 1>(w, row, a, block);
+    for (std::size_t s = block.first; s < block.last; ++s) {
+      from_decoded_order<Format>(block.sums + (s - block.first) * Format::kColumns, columns_of(s),
+                                 y + s * Format::kColumns);
+    }
   }
 }
 

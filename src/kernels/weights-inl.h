@@ -17,6 +17,8 @@
 #define SLUICE_KERNELS_WEIGHTS_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -247,6 +249,41 @@ struct Matrix {
   std::size_t steps;            // whole ones
   std::size_t partial_columns;  // in one more step, if not 0
   std::size_t partial_bytes;
+};
+
+/// Asks for the weights that come kDistance bytes later in the order in which groups of kRows rows
+/// are read. Hardware prefetchers stop at every page and lose half of the bandwidth on rows this
+/// short.
+template <class Format, std::size_t kRows>
+class ReadAhead {
+ public:
+  /// For a reader that is about to read `step` of the group that starts with `row`.
+  explicit ReadAhead(const Matrix<Format>& w, std::size_t row = 0, std::size_t step = 0)
+      : stride_(w.bytes.stride), steps_(std::max<std::size_t>(w.steps, 1)) {
+    constexpr std::size_t kDistance = 8192;
+    step += kDistance / (kRows * Format::kBytes);
+    step_ = step % steps_;
+    row += step / steps_ * kRows;
+    next_ = reinterpret_cast<std::uintptr_t>(w.bytes.data) + row * stride_;
+  }
+
+  /// Asks for row r of the group.
+  HWY_INLINE void row(std::size_t r) const {
+    hwy::Prefetch(reinterpret_cast<const void*>(next_ + r * stride_ + step_ * Format::kBytes));
+  }
+
+  HWY_INLINE void advance() {
+    if (++step_ == steps_) {
+      step_ = 0;
+      next_ += kRows * stride_;
+    }
+  }
+
+ private:
+  std::uintptr_t next_;  // a number: it runs past the end of the matrix
+  std::size_t stride_;
+  std::size_t steps_;
+  std::size_t step_;
 };
 
 // NOLINTNEXTLINE(google-readability-namespace-comments)
