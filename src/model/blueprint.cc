@@ -69,10 +69,8 @@ std::uint64_t Blueprint::memory_bytes() const {
   return sum;
 }
 
-BlueprintBuilder::BlueprintBuilder(const store::Checkpoint& checkpoint,
-                                   std::span<const io::FileId> files, std::size_t layers,
-                                   std::size_t top_k)
-    : checkpoint_(checkpoint), files_(files.begin(), files.end()) {
+BlueprintBuilder::BlueprintBuilder(TensorSource& tensors, std::size_t layers, std::size_t top_k)
+    : tensors_(tensors) {
   blueprint_.blocks.expert_layers.resize(layers);
   blueprint_.blocks.top_k = top_k;
 }
@@ -85,19 +83,17 @@ void BlueprintBuilder::section(TensorClass tensor_class, int layer) {
   }
 }
 
-std::optional<BlueprintBuilder::Found> BlueprintBuilder::find(const std::string& name) {
-  const auto tensor = checkpoint_.find(name);
-  if (!tensor) {
+std::optional<SourceTensor> BlueprintBuilder::find(const std::string& name, const Wanted& wanted) {
+  const auto found = tensors_.find(name, wanted);
+  if (found) {
+    note_use(name, *found);
+  } else {
     faults_.push_back(fmt::format("tensor {}: missing; the model is incomplete", name));
-    return std::nullopt;
   }
-  Found found = {
-      {files_[tensor->file], tensor->offset, tensor->bytes}, tensor->dtype, tensor->shape};
-  note_use(name, found);
   return found;
 }
 
-void BlueprintBuilder::note_use(const std::string& name, const Found& found) {
+void BlueprintBuilder::note_use(const std::string& name, const SourceTensor& found) {
   used_.push_back(hash_of(name));
   ClassTotal& total = blueprint_.totals[static_cast<std::size_t>(class_)];
   ++total.tensors;
@@ -133,10 +129,10 @@ void BlueprintBuilder::check_shape(const std::string& name, const store::Shape& 
 
 Matrix BlueprintBuilder::matrix(const std::string& name, std::size_t rows, std::size_t columns,
                                 std::size_t rows_together) {
-  const auto found = find(name);
+  const std::array<std::uint64_t, 2> expected = {rows, columns};
+  const auto found = find(name, {Wanted::Kind::matrix, expected});
   if (!found) return {};
   const auto format = plain_format(name, found->dtype);
-  const std::array<std::uint64_t, 2> expected = {rows, columns};
   const std::size_t before = faults_.size();
   check_shape(name, found->shape, expected);
   if (!format || faults_.size() != before) return {};
@@ -151,7 +147,8 @@ Matrix BlueprintBuilder::matrix(const std::string& name, std::size_t rows, std::
 }
 
 Vector BlueprintBuilder::vector(const std::string& name, std::size_t count, bool padded) {
-  const auto found = find(name);
+  const std::array<std::uint64_t, 1> expected = {count};
+  const auto found = find(name, {Wanted::Kind::vector, expected, padded});
   if (!found) return {};
   const auto format = plain_format(name, found->dtype);
   if (!format) return {};
@@ -172,9 +169,9 @@ Vector BlueprintBuilder::vector(const std::string& name, std::size_t count, bool
 
 EmbeddingTable BlueprintBuilder::embedding(const std::string& name, std::size_t rows,
                                            std::size_t columns) {
-  const auto found = find(name);
-  if (!found) return {};
   const std::array<std::uint64_t, 2> expected = {rows, columns};
+  const auto found = find(name, {Wanted::Kind::matrix, expected});
+  if (!found) return {};
   check_shape(name, found->shape, expected);
   const auto format = plain_format(name, found->dtype);
   if (!format) return {};
@@ -182,22 +179,28 @@ EmbeddingTable BlueprintBuilder::embedding(const std::string& name, std::size_t 
   return blueprint_.embedding;
 }
 
-bool BlueprintBuilder::expert_part(const std::string& name, DType dtype, std::size_t rows,
+void BlueprintBuilder::note_part(const std::string& name, const SourceTensor& found,
+                                 const Wanted& wanted, std::size_t part,
+                                 weights::ExpertLayer& layer, weights::ExpertPlace& place) {
+  check_shape(name, found.shape, wanted.shape);
+  layer.part_bytes[part] = wanted.shape[0] * wanted.shape[1] * bytes_of(found.dtype);
+  place.file[part] = found.extent.file;
+  place.offset[part] = found.extent.offset;
+}
+
+void BlueprintBuilder::packed_part(const std::string& name, Wanted::Kind kind, std::size_t rows,
                                    std::size_t columns, std::size_t part,
                                    weights::ExpertLayer& layer, weights::ExpertPlace& place) {
-  const auto found = find(name);
-  if (!found) return false;
-  if (found->dtype != dtype) {
-    faults_.push_back(fmt::format("tensor {}: type {} where {} is expected", name,
-                                  name_of(found->dtype), name_of(dtype)));
-    return false;
-  }
   const std::array<std::uint64_t, 2> expected = {rows, columns};
-  check_shape(name, found->shape, expected);
-  layer.part_bytes[part] = rows * columns * bytes_of(dtype);
-  place.file[part] = found->extent.file;
-  place.offset[part] = found->extent.offset;
-  return true;
+  const Wanted wanted = {kind, expected};
+  const auto found = find(name, wanted);
+  if (!found) return;
+  if (found->dtype == DType::u8) {
+    note_part(name, *found, wanted, part, layer, place);
+  } else {
+    faults_.push_back(fmt::format("tensor {}: type {} where {} is expected", name,
+                                  name_of(found->dtype), name_of(DType::u8)));
+  }
 }
 
 void BlueprintBuilder::packed_expert(const std::string& prefix,
@@ -206,10 +209,10 @@ void BlueprintBuilder::packed_expert(const std::string& prefix,
   layer.parts = 6;
   for (std::size_t i = 0; i < 3; ++i) {
     const auto& [name, rows, columns] = matrices[i];
-    expert_part(fmt::format("{}{}.weight_packed", prefix, name), DType::u8, rows, columns / 2,
-                2 * i, layer, place);
-    expert_part(fmt::format("{}{}.weight_scale", prefix, name), DType::u8, rows, columns / 32,
-                2 * i + 1, layer, place);
+    packed_part(fmt::format("{}{}.weight_packed", prefix, name), Wanted::Kind::packed_codes, rows,
+                columns / 2, 2 * i, layer, place);
+    packed_part(fmt::format("{}{}.weight_scale", prefix, name), Wanted::Kind::packed_scales, rows,
+                columns / 32, 2 * i + 1, layer, place);
   }
 }
 
@@ -218,19 +221,18 @@ void BlueprintBuilder::plain_expert(const std::string& prefix,
                                     weights::ExpertLayer& layer, weights::ExpertPlace& place) {
   layer.parts = 3;
   for (std::size_t i = 0; i < 3; ++i) {
-    const auto& [name, rows, columns] = matrices[i];
-    // The first expert's type is the layer's; expert_part() holds the others to it.
-    const auto tensor = checkpoint_.find(fmt::format("{}{}.weight", prefix, name));
-    const auto format = tensor ? plain_format(prefix + name, tensor->dtype) : std::nullopt;
+    const std::string name = fmt::format("{}{}.weight", prefix, matrices[i].name);
+    const std::array<std::uint64_t, 2> expected = {matrices[i].rows, matrices[i].columns};
+    const Wanted wanted = {Wanted::Kind::matrix, expected};
+    const auto found = find(name, wanted);
+    if (!found) continue;
+    const auto format = plain_format(name, found->dtype);
+    // The first expert's type is the layer's.
     if (format && layer.experts.empty() && i == 0) expert_format_ = *format;
     if (format && *format != expert_format_) {
-      faults_.push_back(
-          fmt::format("tensor {}{}.weight: the experts of a layer must be of one "
-                      "type",
-                      prefix, name));
+      faults_.push_back(fmt::format("tensor {}: the experts of a layer must be of one type", name));
     }
-    expert_part(fmt::format("{}{}.weight", prefix, name), tensor ? tensor->dtype : DType::bf16,
-                rows, columns, i, layer, place);
+    note_part(name, *found, wanted, i, layer, place);
   }
 }
 
@@ -239,8 +241,7 @@ kernels::WeightFormat BlueprintBuilder::experts(const std::string& prefix, std::
   const TensorClass outside = class_;
   class_ = TensorClass::experts;
   auto& layer = blueprint_.blocks.expert_layers[static_cast<std::size_t>(layer_)];
-  const bool packed =
-      checkpoint_.find(fmt::format("{}0.{}.weight_packed", prefix, matrices[0].name)).has_value();
+  const bool packed = tensors_.has(fmt::format("{}0.{}.weight_packed", prefix, matrices[0].name));
   if (packed) {
     expert_format_ = kernels::WeightFormat::mxfp4;
     for (const ExpertMatrix& matrix : matrices) {
@@ -249,7 +250,7 @@ kernels::WeightFormat BlueprintBuilder::experts(const std::string& prefix, std::
                                     prefix, matrix.name, matrix.columns));
     }
   }
-  layer.experts.reserve(count);
+  if (faults_.size() <= kMostFaults) layer.experts.reserve(count);
   for (std::size_t expert = 0; expert < count; ++expert) {
     if (faults_.size() > kMostFaults) break;
     weights::ExpertPlace place;
@@ -273,7 +274,7 @@ void BlueprintBuilder::leave_out(std::string_view prefix) {
 void BlueprintBuilder::account_for_the_rest() {
   std::sort(used_.begin(), used_.end());
   std::map<std::string, ClassTotal> left_out;
-  checkpoint_.for_each([&](std::string_view name, const store::Tensor& tensor) {
+  tensors_.for_each([&](std::string_view name, std::uint64_t bytes) {
     if (std::binary_search(used_.begin(), used_.end(), hash_of(name))) return;
     for (const std::string& prefix : left_out_prefixes_) {
       if (!name.starts_with(prefix)) continue;
@@ -281,7 +282,7 @@ void BlueprintBuilder::account_for_the_rest() {
            {&left_out[prefix],
             &blueprint_.totals[static_cast<std::size_t>(TensorClass::left_out)]}) {
         ++total->tensors;
-        total->bytes += tensor.bytes;
+        total->bytes += bytes;
       }
       return;
     }
@@ -301,7 +302,7 @@ Result<Blueprint> BlueprintBuilder::finish() {
   if (!faults_.empty()) {
     const std::size_t shown = std::min(faults_.size(), kMostFaults);
     std::string list = fmt::format(
-        "{}\n{}", checkpoint_.folder().string(),
+        "{}\n{}", tensors_.place().string(),
         fmt::join(faults_.begin(), faults_.begin() + static_cast<std::ptrdiff_t>(shown), "\n"));
     if (faults_.size() > shown) list += fmt::format("\n... and {} more", faults_.size() - shown);
     return fail(ErrorKind::model_files, "{}", list);
