@@ -13,7 +13,7 @@
 
 #include "base/result.h"
 #include "kernels/matmul.h"
-#include "store/checkpoint.h"
+#include "model/tensor_source.h"
 #include "weights/blocks.h"
 
 namespace sluice::model {
@@ -82,9 +82,8 @@ struct Blueprint {
 /// collected too, and all listed by finish().
 class BlueprintBuilder {
  public:
-  /// `files`: the reader's ids of checkpoint.files(), in that order.
-  BlueprintBuilder(const store::Checkpoint& checkpoint, std::span<const io::FileId> files,
-                   std::size_t layers, std::size_t top_k);
+  /// `tensors` outlives the builder.
+  BlueprintBuilder(TensorSource& tensors, std::size_t layers, std::size_t top_k);
 
   /// What follows belongs to this layer (-1: none) and class.
   void section(TensorClass tensor_class, int layer);
@@ -118,26 +117,24 @@ class BlueprintBuilder {
   Result<Blueprint> finish();
 
  private:
-  struct Found {
-    io::Extent extent;
-    DType dtype = DType::u8;
-    store::Shape shape;
-  };
-  std::optional<Found> find(const std::string& name);
+  std::optional<SourceTensor> find(const std::string& name, const Wanted& wanted);
   std::optional<kernels::WeightFormat> plain_format(const std::string& name, DType dtype);
   void check_shape(const std::string& name, const store::Shape& found,
                    std::span<const std::uint64_t> expected);
-  void note_use(const std::string& name, const Found& found);
-  bool expert_part(const std::string& name, DType dtype, std::size_t rows, std::size_t columns,
-                   std::size_t part, weights::ExpertLayer& layer, weights::ExpertPlace& place);
+  void note_use(const std::string& name, const SourceTensor& found);
+  /// Where part `part` of an expert lies; all experts of a layer must agree in its size.
+  void note_part(const std::string& name, const SourceTensor& found, const Wanted& wanted,
+                 std::size_t part, weights::ExpertLayer& layer, weights::ExpertPlace& place);
+  void packed_part(const std::string& name, Wanted::Kind kind, std::size_t rows,
+                   std::size_t columns, std::size_t part, weights::ExpertLayer& layer,
+                   weights::ExpertPlace& place);
   void plain_expert(const std::string& prefix, std::span<const ExpertMatrix, 3> matrices,
                     weights::ExpertLayer& layer, weights::ExpertPlace& place);
   void packed_expert(const std::string& prefix, std::span<const ExpertMatrix, 3> matrices,
                      weights::ExpertLayer& layer, weights::ExpertPlace& place);
   void account_for_the_rest();
 
-  const store::Checkpoint& checkpoint_;
-  std::vector<io::FileId> files_;
+  TensorSource& tensors_;
   Blueprint blueprint_;
   TensorClass class_ = TensorClass::trunk;
   int layer_ = -1;

@@ -329,8 +329,8 @@ class KimiArchitecture final : public Architecture {
     }
   }
 
-  Status match(const store::Checkpoint& checkpoint, std::span<const io::FileId> files) {
-    BlueprintBuilder builder(checkpoint, files, config_.layers, config_.moe.router.top_k);
+  Status match(TensorSource& tensors) {
+    BlueprintBuilder builder(tensors, config_.layers, config_.moe.router.top_k);
     weights_ = find_kimi(builder, config_);
     SLUICE_ASSIGN(blueprint_, builder.finish());
     return {};
@@ -366,14 +366,53 @@ class KimiArchitecture final : public Architecture {
   Shape shape_;
 };
 
+/// What SPEC 2 gives as F32; all else is BF16.
+constexpr std::array<std::string_view, 5> kFloat32Suffixes = {
+    "_conv1d.weight", ".A_log", ".dt_bias", ".o_norm.weight", ".e_score_correction_bias"};
+
+constexpr std::size_t kMostImaginedExperts = std::size_t{1} << 20;
+constexpr double kMostImaginedBytes = 1e18;
+
+ReleaseHabits habits_of(const KimiConfig& config) {
+  ReleaseHabits habits;
+  habits.float32_suffixes = kFloat32Suffixes;
+  // A_log has a value per head, but K3 stores as many as a head is wide.
+  if (config.model_type == "kimi_k3") habits.padding = config.kda.dim;
+  habits.packed_experts = config.packed_experts;
+  return habits;
+}
+
+Result<std::unique_ptr<Architecture>> match(KimiConfig config, TensorSource& tensors) {
+  auto architecture = std::make_unique<KimiArchitecture>(std::move(config));
+  SLUICE_TRY(architecture->match(tensors));
+  return architecture;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Architecture>> open_kimi(const std::string& config,
                                                 const store::Checkpoint& checkpoint,
                                                 std::span<const io::FileId> files) {
   SLUICE_ASSIGN(KimiConfig parsed, parse_kimi_config(config));
-  auto architecture = std::make_unique<KimiArchitecture>(std::move(parsed));
-  SLUICE_TRY(architecture->match(checkpoint, files));
+  CheckpointTensors tensors(checkpoint, files);
+  return match(std::move(parsed), tensors);
+}
+
+Result<std::unique_ptr<Architecture>> imagine_kimi(const std::string& config,
+                                                   const std::filesystem::path& place) {
+  SLUICE_ASSIGN(KimiConfig parsed, parse_kimi_config(config));
+  // A checkpoint bounds these by what is there; a config can say anything.
+  if (parsed.layers * parsed.moe.router.experts > kMostImaginedExperts) {
+    return fail(ErrorKind::model_files,
+                "{}: {} layers of {} experts are more than the {} in all that are planned for",
+                place.string(), parsed.layers, parsed.moe.router.experts, kMostImaginedExperts);
+  }
+  ReleaseTensors tensors(place, habits_of(parsed));
+  auto architecture = match(std::move(parsed), tensors);
+  if (tensors.bytes() > kMostImaginedBytes) {
+    return fail(ErrorKind::model_files, "{}: the sizes make a model of more than {:.0f} PB",
+                place.string(), kMostImaginedBytes / 1e15);
+  }
   return architecture;
 }
 

@@ -226,7 +226,8 @@ void read_text_config(Fields fields, KimiConfig& config) {
   read_mla(fields, config);
   read_moe(fields, config);
   read_kda(fields.object("linear_attn_config"), config);
-  if (fields.has("quantization_config")) check_quantization(fields.object("quantization_config"));
+  config.packed_experts = fields.has("quantization_config");
+  if (config.packed_experts) check_quantization(fields.object("quantization_config"));
   fields.ignore({"quantization_config"});
   fields.finish();
 }

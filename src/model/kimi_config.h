@@ -58,6 +58,7 @@ struct KimiConfig {
   MoeConfig moe;
   std::size_t dense_width = 0;
   kernels::Glu glu;
+  bool packed_experts = false;     ///< MXFP4 is announced; what is there counts (SPEC trap 16)
   std::size_t residual_block = 0;  ///< AttnRes block length; 0: plain residuals
   std::vector<std::int32_t> end_ids;
 

@@ -18,4 +18,8 @@ namespace sluice::model {
 Result<std::unique_ptr<Architecture>> open_architecture(const store::Checkpoint& checkpoint,
                                                         std::span<const io::FileId> files);
 
+/// The architecture that a config.json describes, without a weight: every tensor is taken to be
+/// there as the release stores it. For plans; ErrorKind::model_files as above.
+Result<std::unique_ptr<Architecture>> imagine_architecture(const std::filesystem::path& config);
+
 }  // namespace sluice::model

@@ -1,0 +1,52 @@
+#include "model/tensor_source.h"
+
+#include <algorithm>
+
+#include "base/size.h"
+
+namespace sluice::model {
+
+std::optional<SourceTensor> CheckpointTensors::find(const std::string& name, const Wanted&) {
+  const auto tensor = checkpoint_.find(name);
+  if (!tensor) return std::nullopt;
+  return SourceTensor{
+      tensor->dtype, tensor->shape, {files_[tensor->file], tensor->offset, tensor->bytes}};
+}
+
+void CheckpointTensors::for_each(
+    FunctionRef<void(std::string_view name, std::uint64_t bytes)> visit) {
+  checkpoint_.for_each(
+      [&](std::string_view name, const store::Tensor& tensor) { visit(name, tensor.bytes); });
+}
+
+bool ReleaseTensors::has(const std::string& name) const {
+  return name.ends_with(".weight_packed") == habits_.packed_experts;
+}
+
+DType ReleaseTensors::dtype_of(const std::string& name, Wanted::Kind kind) const {
+  if (kind == Wanted::Kind::packed_codes || kind == Wanted::Kind::packed_scales) return DType::u8;
+  const bool is_float32 = std::ranges::any_of(
+      habits_.float32_suffixes, [&](std::string_view suffix) { return name.ends_with(suffix); });
+  return is_float32 ? DType::f32 : habits_.plain;
+}
+
+std::optional<SourceTensor> ReleaseTensors::find(const std::string& name, const Wanted& wanted) {
+  SourceTensor tensor;
+  tensor.dtype = dtype_of(name, wanted.kind);
+  std::uint64_t elements = 1;
+  auto bytes = static_cast<double>(bytes_of(tensor.dtype));
+  for (std::uint64_t size : wanted.shape) {
+    if (wanted.padded) size = round_up(size, habits_.padding);
+    tensor.shape.size[tensor.shape.rank++] = size;
+    elements *= size;
+    bytes *= static_cast<double>(size);
+  }
+  tensor.extent = {0, end_, elements * bytes_of(tensor.dtype)};
+  end_ += tensor.extent.length;
+  bytes_ += bytes;
+  return tensor;
+}
+
+void ReleaseTensors::for_each(FunctionRef<void(std::string_view name, std::uint64_t bytes)>) {}
+
+}  // namespace sluice::model

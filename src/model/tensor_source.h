@@ -1,0 +1,99 @@
+// Where an architecture's tensors come from: a checkpoint on a drive, or only a release's habits.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/function_ref.h"
+#include "io/reader.h"
+#include "store/checkpoint.h"
+
+namespace sluice::model {
+
+/// A tensor with its place: in the reader's files, not the checkpoint's.
+struct SourceTensor {
+  DType dtype = DType::u8;
+  store::Shape shape;
+  io::Extent extent;
+};
+
+/// What an architecture expects of a tensor. A checkpoint says what is there whatever was expected;
+/// a source without files has nothing else to go by.
+struct Wanted {
+  enum class Kind : std::uint8_t { matrix, vector, packed_codes, packed_scales };
+  Kind kind = Kind::matrix;
+  std::span<const std::uint64_t> shape;
+  bool padded = false;  ///< vectors: the tensor may have more elements than are used
+};
+
+class TensorSource {
+ public:
+  virtual ~TensorSource() = default;
+
+  /// For messages: the model's folder or file.
+  virtual std::filesystem::path place() const = 0;
+  /// Whether there is a tensor of this name; for names that tell one form from another.
+  virtual bool has(const std::string& name) const = 0;
+  virtual std::optional<SourceTensor> find(const std::string& name, const Wanted& wanted) = 0;
+  /// Calls visit(name, bytes) for every tensor that is there.
+  virtual void for_each(FunctionRef<void(std::string_view name, std::uint64_t bytes)> visit) = 0;
+};
+
+/// The tensors of an opened checkpoint.
+class CheckpointTensors final : public TensorSource {
+ public:
+  /// `files`: the reader's ids of checkpoint.files(), in that order.
+  CheckpointTensors(const store::Checkpoint& checkpoint, std::span<const io::FileId> files)
+      : checkpoint_(checkpoint), files_(files.begin(), files.end()) {}
+
+  std::filesystem::path place() const override { return checkpoint_.folder(); }
+  bool has(const std::string& name) const override { return checkpoint_.find(name).has_value(); }
+  std::optional<SourceTensor> find(const std::string& name, const Wanted& wanted) override;
+  void for_each(FunctionRef<void(std::string_view name, std::uint64_t bytes)> visit) override;
+
+ private:
+  const store::Checkpoint& checkpoint_;
+  std::vector<io::FileId> files_;
+};
+
+/// How a release stores its tensors, as far as its config.json does not say.
+struct ReleaseHabits {
+  DType plain = DType::bf16;                           ///< of all that is not listed here
+  std::span<const std::string_view> float32_suffixes;  ///< names that end so are F32
+  std::uint64_t padding = 1;    ///< padded vectors are stored with a multiple of so many elements
+  bool packed_experts = false;  ///< routed experts are MXFP4
+};
+
+/// Tensors that are on no drive: each is just as wanted, stored as the release would, one after the
+/// other in the order in which they are asked for. Nothing can be read of them; sizes and counts
+/// are true.
+class ReleaseTensors final : public TensorSource {
+ public:
+  ReleaseTensors(std::filesystem::path place, const ReleaseHabits& habits)
+      : place_(std::move(place)), habits_(habits) {}
+
+  std::filesystem::path place() const override { return place_; }
+  bool has(const std::string& name) const override;
+  std::optional<SourceTensor> find(const std::string& name, const Wanted& wanted) override;
+  /// Nothing: what was not asked for is not known.
+  void for_each(FunctionRef<void(std::string_view name, std::uint64_t bytes)> visit) override;
+
+  /// Of all tensors so far; a float, so that sizes beyond all reason do not wrap around.
+  double bytes() const { return bytes_; }
+
+ private:
+  DType dtype_of(const std::string& name, Wanted::Kind kind) const;
+
+  std::filesystem::path place_;
+  ReleaseHabits habits_;
+  std::uint64_t end_ = 0;  // of the tensors so far
+  double bytes_ = 0;
+};
+
+}  // namespace sluice::model
