@@ -339,7 +339,7 @@ TEST_F(SynthFolder, TheSameOptionsGoOnAndOthersAreRefused) {
 
 TEST_F(SynthFolder, TooLittleRoomIsSaidBeforeTheStart) {
   options_.layers = 999;
-  options_.experts = 9999;
+  options_.experts = 896;
   options_.sparse = false;
   const auto status = synthesize();
   ASSERT_FALSE(status);
