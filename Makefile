@@ -2,7 +2,7 @@
 
 JOBS   ?= $(shell nproc)
 PROMPT ?= It was on a dreary night of November, that I beheld the accomplishment of my toils.
-TOKENS ?= 80
+TOKENS ?= 83
 RAM    ?= 21M
 FUZZ_SECONDS ?= 60
 export PROMPT
@@ -25,7 +25,7 @@ build: deps ## build the program: build/sluice
 
 run: build ## a model of 25 MB writes text within RAM=21M (also: PROMPT=..., TOKENS=...)
 	@printf '\n%s' "$$PROMPT"
-	@build/sluice run models/k3-nano -p "$$PROMPT" --greedy --max-new $(TOKENS) --ram $(RAM) --stats
+	@build/sluice run models/k3-nano -p "$$PROMPT" --greedy --max-new $(TOKENS) --ram $(RAM) --stats --quiet
 
 test: deps ## build and run all tests
 	@cmake --preset release > /dev/null
