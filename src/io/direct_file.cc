@@ -32,7 +32,6 @@ void DirectFile::open_direct() {
   // Without word from the system, 4096 serves every block size in use.
   const std::uint64_t told = file_.facts().direct_alignment;
   alignment_ = told == 0 ? kRoomAlignment : told;
-  if (file_.size() < alignment_) return;  // all of it is unaligned end
   const std::string refusal = probe();
   if (refusal.empty()) {
     direct_.store(true, std::memory_order_relaxed);
@@ -54,6 +53,7 @@ std::string DirectFile::probe() {
   if (facts.device != file_.facts().device || facts.inode != file_.facts().inode) {
     return "the file was replaced while it was being opened";
   }
+  if (file_.size() < alignment_) return {};  // all of it is unaligned end: never read directly
   alignas(kRoomAlignment) std::array<std::byte, kRoomAlignment> block;
   const ReadOutcome outcome =
       read_fully(system, direct_descriptor_, block.data(), alignment_, 0,
@@ -100,15 +100,17 @@ PieceResult DirectFile::read(std::uint64_t offset, std::byte* to, std::uint64_t 
   return result;
 }
 
+void DirectFile::drop_cache(std::uint64_t offset, std::uint64_t length) const {
+  const std::uint64_t start = offset / kRoomAlignment * kRoomAlignment;
+  options_.system->drop_cache(file_.descriptor(), start,
+                              round_up(offset + length, kRoomAlignment) - start);
+}
+
 PieceResult DirectFile::read_buffered(std::uint64_t offset, std::byte* to,
                                       std::uint64_t length) const {
   const ReadOutcome outcome = read_fully(*options_.system, file_.descriptor(), to, length, offset,
                                          {.max_bytes = options_.max_call_bytes});
-  // The bytes are in our room now: a second copy in the page cache takes memory from others, and in
-  // a control group from ourselves.
-  const std::uint64_t start = offset / kRoomAlignment * kRoomAlignment;
-  options_.system->drop_cache(file_.descriptor(), start,
-                              round_up(offset + outcome.got, kRoomAlignment) - start);
+  drop_cache(offset, outcome.got);
   return {.outcome = outcome, .transferred = outcome.got};
 }
 

@@ -36,6 +36,10 @@ class DirectFile final : public PieceFile {
   /// Reads buffered from now on, and says so once per drive.
   void give_up_direct(int error);
 
+  /// Tells the page cache that these bytes are in our room now: a second copy takes memory from
+  /// others, and in a control group from ourselves.
+  void drop_cache(std::uint64_t offset, std::uint64_t length) const;
+
   /// As read(), through the page cache.
   PieceResult read_buffered(std::uint64_t offset, std::byte* to, std::uint64_t length) const;
 

@@ -1,5 +1,8 @@
 #include "io/faulty_system.h"
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <thread>
@@ -47,7 +50,9 @@ FaultySystem::Verdict FaultySystem::judge(const Opened& file, std::size_t length
   for (std::size_t i = 0; i < faults_.size() && !verdict.decided; ++i) {
     const SystemFault& fault = faults_[i];
     if (!file.path.ends_with(fault.path_ending)) continue;
-    if (fault.kind == SystemFault::Kind::refuse_direct && !file.direct) continue;
+    const bool direct_only = fault.direct_only || fault.kind == SystemFault::Kind::refuse_direct;
+    if (direct_only && !file.direct) continue;
+    if (fault.kind == SystemFault::Kind::refuse_ring) continue;
     const std::uint64_t call = calls_[i]++;
     if (call < fault.from || (call - fault.from) % fault.every != 0) continue;
     if ((call - fault.from) / fault.every >= fault.count) continue;
@@ -75,12 +80,14 @@ void FaultySystem::apply(const SystemFault& fault, std::uint64_t offset, Verdict
     case SystemFault::Kind::refuse_direct:
       return decide(-EINVAL);
     case SystemFault::Kind::error:
-      return decide(-EIO);
+      return decide(-fault.error_number);
     case SystemFault::Kind::delay: {
       std::uniform_int_distribution<std::int64_t> delay(0, fault.max_delay.count());
       verdict.delay += std::chrono::microseconds(delay(random_));
       return;
     }
+    case SystemFault::Kind::refuse_ring:
+      return;
     case SystemFault::Kind::shrink: {
       if (offset >= fault.size) return decide(0);
       verdict.length = std::min<std::uint64_t>(verdict.length, fault.size - offset);
@@ -89,14 +96,14 @@ void FaultySystem::apply(const SystemFault& fault, std::uint64_t offset, Verdict
   }
 }
 
+FaultySystem::Opened FaultySystem::file_of(int descriptor) const {
+  const std::scoped_lock lock(mutex_);
+  return opened_[descriptor];
+}
+
 std::int64_t FaultySystem::pread(int descriptor, std::byte* to, std::size_t length,
                                  std::uint64_t offset) const {
-  Opened file;
-  {
-    const std::scoped_lock lock(mutex_);
-    file = opened_[descriptor];
-  }
-  const Verdict verdict = judge(file, length, offset);
+  const Verdict verdict = judge(file_of(descriptor), length, offset);
   if (verdict.delay.count() > 0) std::this_thread::sleep_for(verdict.delay);
   if (verdict.decided) return verdict.result;
   // The system is asked for all of it, so that what it says about alignment stays the same.
@@ -138,6 +145,64 @@ std::int64_t FaultySystem::copy_mapped(std::byte* to, const std::byte* from,
   if (verdict.decided)
     return verdict.result == 0 || verdict.result == -EIO ? -EFAULT : verdict.result;
   return System::copy_mapped(to, from, verdict.length);
+}
+
+/// A ring whose results go wrong as the system's reads do.
+class FaultyRing final : public Ring {
+ public:
+  FaultyRing(std::unique_ptr<Ring> inner, const FaultySystem& system)
+      : inner_(std::move(inner)), system_(system), always_ready_(::eventfd(1, EFD_CLOEXEC)) {}
+  FaultyRing(const FaultyRing&) = delete;
+  FaultyRing& operator=(const FaultyRing&) = delete;
+  ~FaultyRing() override {
+    inner_.reset();
+    ::close(always_ready_);
+  }
+
+  void read(int descriptor, std::byte* to, std::size_t length, std::uint64_t offset,
+            std::uint64_t tag, bool patient) override {
+    const auto verdict = system_.judge(system_.file_of(descriptor), length, offset);
+    verdicts_.insert_or_assign(tag, verdict);
+    if (verdict.decided) {
+      inner_->poll(always_ready_, tag);
+    } else {
+      inner_->read(descriptor, to, length, offset, tag, patient);
+    }
+  }
+  void poll(int descriptor, std::uint64_t tag) override { inner_->poll(descriptor, tag); }
+  int submit_and_wait() override { return inner_->submit_and_wait(); }
+
+  bool next(RingResult& result) override {
+    if (!inner_->next(result)) return false;
+    const auto verdict = verdicts_.find(result.tag);
+    if (verdict == verdicts_.end()) return true;
+    if (verdict->second.delay.count() > 0) std::this_thread::sleep_for(verdict->second.delay);
+    const auto longest = static_cast<std::int64_t>(verdict->second.length);
+    result.result =
+        verdict->second.decided ? verdict->second.result : std::min(result.result, longest);
+    verdicts_.erase(verdict);
+    return true;
+  }
+
+  std::uint64_t memory_bytes() const override { return inner_->memory_bytes(); }
+
+ private:
+  std::unique_ptr<Ring> inner_;
+  const FaultySystem& system_;
+  const int always_ready_;
+  std::map<std::uint64_t, FaultySystem::Verdict> verdicts_;  // by tag
+};
+
+std::unique_ptr<Ring> FaultySystem::make_ring(unsigned entries, int& error) const {
+  for (const SystemFault& fault : faults_) {
+    if (!armed_ || fault.kind != SystemFault::Kind::refuse_ring) continue;
+    ++hits_;
+    error = fault.error_number;
+    return nullptr;
+  }
+  auto ring = System::make_ring(entries, error);
+  if (ring == nullptr) return nullptr;
+  return std::make_unique<FaultyRing>(std::move(ring), *this);
 }
 
 }  // namespace sluice::io

@@ -24,16 +24,19 @@ struct SystemFault {
     interrupted,    ///< EINTR
     again,          ///< EAGAIN
     refuse_direct,  ///< EINVAL, on direct reads only
-    error,          ///< EIO
+    error,          ///< `error_number`
     delay,          ///< the call is right, after a random time of up to `max_delay`
     shrink,         ///< the file ends at `size`
+    refuse_ring,    ///< no io_uring: `error_number`
   };
   Kind kind = Kind::error;
   std::string path_ending = {};  ///< only for files whose path ends like this
+  bool direct_only = false;      ///< only direct reads
   std::uint64_t from = 0;        ///< the first call that is hit
   std::uint64_t every = 1;       ///< then each so-many-th
   std::uint64_t count = std::numeric_limits<std::uint64_t>::max();  ///< so often
   std::uint64_t size = 0;
+  int error_number = 5;  // EIO
   std::chrono::microseconds max_delay{0};
 };
 
@@ -56,8 +59,10 @@ class FaultySystem final : public System {
   const std::byte* map(int descriptor, std::uint64_t length, int& error) const override;
   void unmap(const std::byte* mapping, std::uint64_t length) const override;
   std::int64_t copy_mapped(std::byte* to, const std::byte* from, std::size_t length) const override;
+  std::unique_ptr<Ring> make_ring(unsigned entries, int& error) const override;
 
  private:
+  friend class FaultyRing;
   struct Opened {
     std::string path;
     bool direct = false;
@@ -74,6 +79,7 @@ class FaultySystem final : public System {
     std::chrono::microseconds delay{0};
   };
 
+  Opened file_of(int descriptor) const;
   Verdict judge(const Opened& file, std::size_t length, std::uint64_t offset) const;
   void apply(const SystemFault& fault, std::uint64_t offset, Verdict& verdict) const;
 

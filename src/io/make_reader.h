@@ -11,11 +11,13 @@
 namespace sluice::io {
 
 enum class IoMode : std::uint8_t {
-  pread,  ///< a pool of threads, direct I/O
-  mmap,   ///< files mapped into memory
+  pread,      ///< a pool of threads, direct I/O
+  mmap,       ///< files mapped into memory
+  uring,      ///< io_uring, direct I/O; a pool of threads where the system refuses it
+  automatic,  ///< the fastest that works here
 };
 
-/// "pread" or "mmap"; anything else fails with ErrorKind::usage.
+/// "pread", "mmap", "uring" or "automatic"; anything else fails with ErrorKind::usage.
 Result<IoMode> parse_io_mode(std::string_view text);
 std::string_view name_of(IoMode mode);
 

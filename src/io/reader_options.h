@@ -10,7 +10,8 @@
 namespace sluice::io {
 
 struct ReaderOptions {
-  int threads = 8;  ///< per drive, at least 1; more than this many reads are never under way
+  int threads = 8;       ///< of a pool, per drive; so many reads are under way at most
+  int queue_depth = 16;  ///< of a ring, per drive; so many reads are under way at most
   /// Extents are read in pieces of this size; a multiple of kRoomAlignment.
   std::uint64_t piece_bytes = std::uint64_t{4} << 20;
   bool direct = true;  ///< past the page cache where possible

@@ -137,6 +137,11 @@ void RequestQueue::delivered(const CompletionSink* sink) {
   idle_.notify_all();
 }
 
+bool RequestQueue::failed(const Piece& piece) {
+  const std::scoped_lock lock(mutex_);
+  return piece.request->error.has_value();
+}
+
 void RequestQueue::promote(const CompletionSink& sink, std::uint64_t tag) {
   const std::scoped_lock lock(mutex_);
   Requests& needed = queued_[static_cast<std::size_t>(Priority::needed)];
@@ -176,6 +181,11 @@ void RequestQueue::drop(const CompletionSink& sink) {
 void RequestQueue::wait_for(const CompletionSink& sink) {
   std::unique_lock lock(mutex_);
   idle_.wait(lock, [&] { return outstanding_.find(&sink) == outstanding_.end(); });
+}
+
+bool RequestQueue::idle() {
+  const std::scoped_lock lock(mutex_);
+  return outstanding_.empty();
 }
 
 void RequestQueue::close() {

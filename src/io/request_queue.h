@@ -70,12 +70,17 @@ class RequestQueue {
   /// Reports a piece. Hands out its request when this was the last that was missing.
   FinishedRequest finish(const Piece& piece, const ReadOutcome& outcome);
   void delivered(const CompletionSink* sink);
+  /// Whether the piece's request will end in an error, whatever comes of the piece.
+  bool failed(const Piece& piece);
 
   void promote(const CompletionSink& sink, std::uint64_t tag);
   /// No further piece of the sink's requests goes out; they settle as interrupted.
   void drop(const CompletionSink& sink);
   /// Returns when nothing is outstanding for the sink.
   void wait_for(const CompletionSink& sink);
+
+  /// Whether nothing at all is outstanding.
+  bool idle();
 
   /// Drops everything and lets take() end.
   void close();

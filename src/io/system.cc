@@ -91,6 +91,10 @@ void System::drop_mapped(const std::byte* from, std::uint64_t length) const {
   ::madvise(const_cast<std::byte*>(from), length, MADV_DONTNEED);
 }
 
+std::unique_ptr<Ring> System::make_ring(unsigned entries, int& error) const {
+  return make_kernel_ring(entries, error);
+}
+
 const System& operating_system() {
   static const System system;
   return system;

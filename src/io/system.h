@@ -4,6 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+
+#include "io/ring.h"
 
 namespace sluice::io {
 
@@ -41,6 +44,9 @@ class System {
 
   /// Takes pages of a mapping out of this process (they stay in the page cache).
   virtual void drop_mapped(const std::byte* from, std::uint64_t length) const;
+
+  /// A ring for `entries` outstanding operations; null where the system has none, with `error` set.
+  virtual std::unique_ptr<Ring> make_ring(unsigned entries, int& error) const;
 };
 
 /// The operating system itself.

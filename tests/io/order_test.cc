@@ -1,7 +1,9 @@
 // In which order requests go out: what the priorities promise.
 
+#include <cerrno>
 #include <semaphore>
 
+#include "io/faulty_system.h"
 #include "io/make_reader.h"
 #include "io_testing.h"
 #include "reader_ways.h"
@@ -28,6 +30,12 @@ class GatedSystem final : public System {
     return System::copy_mapped(to, from, length);
   }
 
+  std::unique_ptr<Ring> make_ring(unsigned entries, int& error) const override {
+    auto ring = System::make_ring(entries, error);
+    if (ring == nullptr) return nullptr;
+    return std::make_unique<GatedRing>(std::move(ring), *this);
+  }
+
   void close_gate() { closed_ = true; }
   void open_gate() {
     closed_ = false;
@@ -37,6 +45,26 @@ class GatedSystem final : public System {
   void wait_for_visitor() { visitor_.acquire(); }
 
  private:
+  /// A ring whose thread stands at the gate with every read.
+  class GatedRing final : public Ring {
+   public:
+    GatedRing(std::unique_ptr<Ring> inner, const GatedSystem& system)
+        : inner_(std::move(inner)), system_(system) {}
+    void read(int descriptor, std::byte* to, std::size_t length, std::uint64_t offset,
+              std::uint64_t tag, bool patient) override {
+      system_.pass();
+      inner_->read(descriptor, to, length, offset, tag, patient);
+    }
+    void poll(int descriptor, std::uint64_t tag) override { inner_->poll(descriptor, tag); }
+    int submit_and_wait() override { return inner_->submit_and_wait(); }
+    bool next(RingResult& result) override { return inner_->next(result); }
+    std::uint64_t memory_bytes() const override { return inner_->memory_bytes(); }
+
+   private:
+    std::unique_ptr<Ring> inner_;
+    const GatedSystem& system_;
+  };
+
   void pass() const {
     if (!closed_) return;
     visitor_.release();
@@ -55,6 +83,7 @@ class OrderTest : public ::testing::TestWithParam<Way> {
     options.system = &system_;
     options.direct = GetParam().direct;
     options.threads = 1;
+    options.queue_depth = 1;
     reader_ = *make_reader(GetParam().mode, options);
     file_ = *reader_->open(folder_.file("data", 100000));
     // The only thread stands at the gate with this one, so what follows waits in the queue.
@@ -120,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(All, OrderTest, ::testing::ValuesIn(testing::all_ways()
                          testing::way_name);
 
 TEST(IoMode, names_are_parsed_and_anything_else_is_refused) {
-  for (const IoMode mode : {IoMode::pread, IoMode::mmap}) {
+  for (const IoMode mode : {IoMode::pread, IoMode::mmap, IoMode::uring, IoMode::automatic}) {
     EXPECT_EQ(*parse_io_mode(name_of(mode)), mode);
   }
   for (const char* text : {"", "PREAD", "pread ", "fread"}) {
@@ -133,11 +162,33 @@ TEST(IoMode, names_are_parsed_and_anything_else_is_refused) {
 TEST(MakeReader, options_out_of_range_are_refused) {
   for (const ReaderOptions& options :
        {ReaderOptions{.threads = 0}, ReaderOptions{.threads = 100000},
+        ReaderOptions{.queue_depth = 0}, ReaderOptions{.queue_depth = 100000},
         ReaderOptions{.piece_bytes = 0}, ReaderOptions{.piece_bytes = 4097},
         ReaderOptions{.max_call_bytes = 0}, ReaderOptions{.max_call_bytes = 100}}) {
     const auto reader = make_reader(IoMode::pread, options);
     ASSERT_FALSE(reader.has_value());
     EXPECT_EQ(reader.error().kind, ErrorKind::usage);
+  }
+}
+
+TEST(MakeReader, a_system_without_io_uring_reads_with_threads_and_says_so_once) {
+  for (const int error : {EPERM, ENOSYS, ENOMEM, EOPNOTSUPP}) {
+    const TempFolder folder;
+    FaultySystem system({{.kind = SystemFault::Kind::refuse_ring, .error_number = error}});
+    system.arm();
+    ::testing::internal::CaptureStderr();
+    auto reader = *make_reader(IoMode::automatic, {.system = &system});
+    for (const char* name : {"a", "b"}) {
+      const auto file = reader->open(folder.file(name, 10000));
+      const testing::Room room(reader->room_for(10000));
+      const auto bytes = read_now(*reader, {*file, 0, 10000}, room.bytes(), Purpose::other);
+      ASSERT_TRUE(bytes.has_value());
+      EXPECT_TRUE(testing::is_content(*bytes, 0));
+    }
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    const auto first = said.find("io_uring cannot be used here");
+    ASSERT_NE(first, std::string::npos) << said;
+    EXPECT_EQ(said.find("io_uring", first + 1), std::string::npos) << said;
   }
 }
 

@@ -421,6 +421,11 @@ TEST_P(DirectTest, refused_later_means_buffered_from_then_on) {
   EXPECT_FALSE(direct_);
 }
 
+TEST_P(DirectTest, direct_reads_that_only_say_try_again_end_in_buffered_ones) {
+  if (!works_here()) GTEST_SKIP() << "no direct I/O in the folder for temporary files";
+  expect_whole({{.kind = Kind::again, .direct_only = true, .from = 5, .count = 60}});
+}
+
 TEST_P(DirectTest, the_notice_comes_once_per_drive) {
   if (!works_here()) GTEST_SKIP() << "no direct I/O in the folder for temporary files";
   FaultySystem system({{.kind = Kind::refuse_direct}});

@@ -16,10 +16,14 @@ struct Way {
 };
 
 inline std::vector<Way> all_ways() {
-  return {{IoMode::pread, true}, {IoMode::pread, false}, {IoMode::mmap, false}};
+  return {{IoMode::pread, true},
+          {IoMode::pread, false},
+          {IoMode::mmap, false},
+          {IoMode::uring, true},
+          {IoMode::uring, false}};
 }
 
-inline std::vector<Way> direct_ways() { return {{IoMode::pread, true}}; }
+inline std::vector<Way> direct_ways() { return {{IoMode::pread, true}, {IoMode::uring, true}}; }
 
 inline std::string way_name(const ::testing::TestParamInfo<Way>& info) {
   return std::string(name_of(info.param.mode)) + (info.param.direct ? "_direct" : "_buffered");
