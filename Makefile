@@ -39,7 +39,7 @@ asan ubsan tsan: deps ## the tests under a sanitizer (make asan, make ubsan, mak
 
 fuzz: dev-deps ## each fuzz target for FUZZ_SECONDS=60
 	@cmake --preset fuzz > /dev/null
-	@cmake --build build/fuzz -j $(JOBS)
+	@cmake --build build/fuzz -j $(JOBS) --target $(patsubst fuzz/%.cc,%,$(wildcard fuzz/*_fuzzer.cc))
 	@scripts/run-fuzz build/fuzz $(FUZZ_SECONDS)
 
 bench: deps ## build and run the microbenchmarks
