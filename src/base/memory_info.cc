@@ -50,25 +50,36 @@ struct GroupFiles {
   const char* cache;
 };
 
-/// The least that `group` or an ancestor below `root` leaves, in bytes.
-std::uint64_t room_in_groups(std::filesystem::path group, const std::filesystem::path& root,
-                             const GroupFiles& files) {
+/// The tightest of several groups, in bytes; the largest number where there is no limit.
+struct GroupMemory {
   std::uint64_t room = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
+
+  void narrow(const GroupMemory& other) {
+    room = std::min(room, other.room);
+    limit = std::min(limit, other.limit);
+  }
+};
+
+/// What `group` and its ancestors below `root` leave.
+GroupMemory in_groups(std::filesystem::path group, const std::filesystem::path& root,
+                      const GroupFiles& files) {
+  GroupMemory memory;
   while (true) {
     const auto limit = number_in(group / files.limit);
     const auto usage = number_in(group / files.usage);
     if (limit && usage) {
       const std::uint64_t held = *usage - std::min(*usage, inactive_file(group, files.cache));
-      room = std::min(room, *limit - std::min(*limit, held));
+      memory.narrow({*limit - std::min(*limit, held), *limit});
     }
-    if (group == root || !group.has_relative_path()) return room;
+    if (group == root || !group.has_relative_path()) return memory;
     group = group.parent_path();
   }
 }
 
-std::uint64_t cgroup_room() {
+GroupMemory cgroup_memory() {
   const std::filesystem::path mount = "/sys/fs/cgroup";
-  std::uint64_t room = std::numeric_limits<std::uint64_t>::max();
+  GroupMemory memory;
   std::ifstream in("/proc/self/cgroup");  // lines "hierarchy:controllers:/path"
   for (std::string line; std::getline(in, line);) {
     const auto first = line.find(':');
@@ -79,17 +90,17 @@ std::uint64_t cgroup_room() {
     if (controllers.empty()) {
       const GroupFiles v2 = {"memory.max", "memory.current", "inactive_file"};
       for (const auto& root : {mount, mount / "unified"}) {
-        room = std::min(room, room_in_groups(root / path, root, v2));
+        memory.narrow(in_groups(root / path, root, v2));
       }
     } else if (("," + controllers + ",").find(",memory,") != std::string::npos) {
       const GroupFiles v1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
                              "total_inactive_file"};
-      room = std::min(room, room_in_groups(mount / "memory" / path, mount / "memory", v1));
+      memory.narrow(in_groups(mount / "memory" / path, mount / "memory", v1));
       // Inside a container the group's own folder is the root of the mount.
-      room = std::min(room, room_in_groups(mount / "memory", mount / "memory", v1));
+      memory.narrow(in_groups(mount / "memory", mount / "memory", v1));
     }
   }
-  return room;
+  return memory;
 }
 
 }  // namespace
@@ -102,7 +113,16 @@ std::uint64_t available_memory() {
   const auto machine = kib_line("/proc/meminfo", "MemAvailable:");
   const std::uint64_t fallback = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
                                  static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) / 2;
-  return std::min(machine.value_or(fallback), cgroup_room());
+  return std::min(machine.value_or(fallback), cgroup_memory().room);
+}
+
+std::uint64_t total_memory() { return kib_line("/proc/meminfo", "MemTotal:").value_or(0); }
+
+std::optional<std::uint64_t> memory_limit() {
+  const std::uint64_t limit = cgroup_memory().limit;
+  // Version 1 says "no limit" with a number that no machine has.
+  if (limit >= total_memory()) return std::nullopt;
+  return limit;
 }
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace sluice {
 
@@ -14,5 +15,12 @@ std::uint64_t peak_resident_memory();
 /// Memory that this process could take without pressing others: the smaller of what the machine
 /// has available and what its control group (v1 or v2, all ancestors) leaves, in bytes.
 std::uint64_t available_memory();
+
+/// Memory of the machine, in bytes (0 where the system does not tell).
+std::uint64_t total_memory();
+
+/// What the process's control group and its ancestors allow in all, in bytes; none where that is
+/// no less than the machine has.
+std::optional<std::uint64_t> memory_limit();
 
 }  // namespace sluice
