@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <iterator>
 #include <utility>
 
 namespace sluice::engine {
@@ -52,14 +53,12 @@ class ShardMaker {
   void norm(std::string name, std::uint64_t size, DType dtype = DType::bf16) {
     add(std::move(name), dtype, {size}, 1, 0.1f);
   }
-  /// An MXFP4 matrix: its codes and its scales.
+  /// An MXFP4 matrix of an expert: its codes and its scales. To be added in the order of names.
   void packed(const std::string& name, std::uint64_t out, std::uint64_t in) {
     constexpr float kRmsOfCodes = 2.93f;  // of the 16 values, equally likely
     const float scale = std::log2(std::sqrt(static_cast<float>(in)) * kRmsOfCodes);
-    add(name + ".weight_packed", DType::u8, {out, in / 2}, 0, 0);
-    tensors_.back().fill = Fill::codes;
-    add(name + ".weight_scale", DType::u8, {out, in / 32}, std::round(127 - scale), 0);
-    tensors_.back().fill = Fill::scales;
+    add_packed(name + ".weight_packed", {out, in / 2}, Fill::codes, 0);
+    add_packed(name + ".weight_scale", {out, in / 32}, Fill::scales, std::round(127 - scale));
   }
   /// Only the first `active` elements of the last tensor are drawn.
   void zero_after(std::uint64_t active) { tensors_.back().active = active; }
@@ -67,17 +66,26 @@ class ShardMaker {
   SynthShard finish(std::string file);
 
  private:
-  std::vector<SynthTensor> tensors_;
+  void add_packed(std::string name, Sizes sizes, Fill fill, float mean) {
+    experts_.push_back({std::move(name), DType::u8, shape_of(sizes), fill, mean, 0, 0});
+    experts_.back().active = experts_.back().elements();
+  }
+
+  std::vector<SynthTensor> tensors_;  // F32 and BF16, in any order
+  std::vector<SynthTensor> experts_;  // U8, in the order of names: thousands, not to be sorted
 };
 
-/// F32, BF16, U8: the order of dtypes in the released files.
-int rank_of(DType dtype) { return dtype == DType::f32 ? 0 : dtype == DType::bf16 ? 1 : 2; }
+/// The order of dtypes in the released files: F32, BF16, and after them U8.
+int rank_of(DType dtype) { return dtype == DType::f32 ? 0 : 1; }
 
 SynthShard ShardMaker::finish(std::string file) {
-  std::sort(tensors_.begin(), tensors_.end(), [](const SynthTensor& a, const SynthTensor& b) {
-    return std::pair(rank_of(a.dtype), std::string_view(a.name)) <
-           std::pair(rank_of(b.dtype), std::string_view(b.name));
-  });
+  const auto before = [](const SynthTensor& a, const SynthTensor& b) {
+    const int rank = rank_of(a.dtype) - rank_of(b.dtype);
+    return rank != 0 ? rank < 0 : a.name < b.name;
+  };
+  std::sort(tensors_.begin(), tensors_.end(), before);
+  tensors_.insert(tensors_.end(), std::make_move_iterator(experts_.begin()),
+                  std::make_move_iterator(experts_.end()));
   SynthShard shard{std::move(file), std::move(tensors_), "{", 0};
   for (const SynthTensor& tensor : shard.tensors) {
     const std::uint64_t end = shard.payload_bytes + tensor.bytes();
@@ -136,8 +144,13 @@ void add_moe(ShardMaker& shard, const std::string& prefix, std::uint64_t experts
   shard.matrix(prefix + "shared_experts.gate_proj.weight", kSharedWidth, kHidden);
   shard.matrix(prefix + "shared_experts.up_proj.weight", kSharedWidth, kHidden);
   shard.matrix(prefix + "shared_experts.down_proj.weight", kHidden, kSharedWidth);
+  std::vector<std::string> numbers;
   for (std::uint64_t expert = 0; expert < experts; ++expert) {
-    const std::string name = fmt::format("{}experts.{}.", prefix, expert);
+    numbers.push_back(std::to_string(expert));
+  }
+  std::sort(numbers.begin(), numbers.end());  // as strings: 0, 1, 10, 100, ... (SPEC 3)
+  for (const std::string& number : numbers) {
+    const std::string name = fmt::format("{}experts.{}.", prefix, number);
     shard.packed(name + "w1", kExpertWidth, kExpertLatent);
     shard.packed(name + "w2", kExpertLatent, kExpertWidth);
     shard.packed(name + "w3", kExpertWidth, kExpertLatent);
