@@ -27,7 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kWantedLocked = std::uint64_t{64} << 20;
 constexpr std::uint64_t kWantedFiles = 512;  // K3 has 96 shards, each may be open twice
 
 std::string system_name() {
@@ -238,12 +237,6 @@ std::vector<std::string> advice_for(const Machine& machine) {
     advice.push_back(fmt::format(
         "the control group allows the time of {:.1f} cores: --threads above that gains nothing",
         *machine.core_quota));
-  }
-  if (machine.locked_limit && *machine.locked_limit < kWantedLocked) {
-    advice.push_back(fmt::format(
-        "{} of memory may be locked (ulimit -l): raise it to {}, so that buffers can be registered "
-        "with io_uring",
-        format_size(*machine.locked_limit), format_size(kWantedLocked)));
   }
   if (machine.files_limit && *machine.files_limit < kWantedFiles) {
     advice.push_back(fmt::format("{} files may be open (ulimit -n): raise it to {}",

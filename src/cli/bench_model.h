@@ -1,0 +1,45 @@
+// Decoding or feeding a prompt for measurement, beside what the drive can do and what was
+// predicted.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/compute_options.h"
+#include "engine/plan.h"
+#include "engine/statistics.h"
+
+namespace sluice::cli {
+
+enum class BenchKind : std::uint8_t { decode, prefill };
+
+struct ModelBench {
+  BenchKind kind = BenchKind::decode;
+  std::size_t tokens = 0;
+  std::vector<double> token_s;  ///< decode: of each token
+  double seconds = 0;           ///< of all
+  double io_wait_s = 0;
+  std::uint64_t bytes_read = 0;
+  double hit_rate = 0;
+  std::uint64_t ram = 0;
+  std::size_t chunk = 0;
+  std::optional<double> drive_limit;  ///< bytes/s of random reads on the same files, the better of
+                                      ///< right before and right after
+  engine::Prediction prediction;      ///< with the speeds measured in this run
+  bool is_predicted = false;
+
+  double median_s() const;
+};
+
+/// Opens the model, runs what is not to be measured (a first token, so that weights are in place),
+/// then `tokens` tokens.
+Result<ModelBench> bench_model(BenchKind kind, const ComputeOptions& options, std::size_t tokens);
+
+nlohmann::ordered_json to_json(const ModelBench& bench);
+std::string to_text(const ModelBench& bench);
+
+}  // namespace sluice::cli
