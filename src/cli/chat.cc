@@ -219,7 +219,7 @@ class Chat final : public Command {
 
   Status execute() override {
     SLUICE_TRY(text::validate(options_.answer.sampling));
-    const std::filesystem::path folder = model_folder(options_.compute.model);
+    SLUICE_ASSIGN(const std::filesystem::path folder, model_folder(options_.compute.model));
     SLUICE_ASSIGN(const text::Tokenizer tokenizer, text::Tokenizer::load(folder));
     SLUICE_ASSIGN(Conversation conversation, Conversation::create(tokenizer, options_.style));
     if (const auto stops = text::StopMatcher::create(options_.answer.stops); !stops) {

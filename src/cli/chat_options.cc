@@ -11,7 +11,7 @@ void add_chat_options(CLI::App& app, ChatStyle& style) {
       ->group(group);
   app.add_option("--effort", style.effort, "How much to think: low, high or max; default: max")
       ->type_name("HOW")
-      ->check(CLI::IsMember({"low", "high", "max"}))
+      ->check(CLI::IsMember({"low", "high", "max"}).description(""))
       ->group(group);
   app.add_flag_callback(
          "--no-thinking", [&style] { style.thinking = false; }, "Answer without thinking first")

@@ -2,6 +2,7 @@
 
 #include <system_error>
 
+#include "base/log.h"
 #include "cli/flags.h"
 
 namespace sluice::cli {
@@ -25,8 +26,7 @@ std::string io_modes() {
 
 void add_model(CLI::App& app, std::filesystem::path& model) {
   app.add_option("MODEL", model, "The model's folder, as downloaded; or its index or weight file")
-      ->required()
-      ->option_text(" ");
+      ->required();
 }
 
 void add_compute_options(CLI::App& app, ComputeOptions& options) {
@@ -57,7 +57,14 @@ void add_compute_options(CLI::App& app, ComputeOptions& options) {
   app.add_option("--stats-json", options.stats_json, "Write the same as JSON into a file")
       ->type_name("FILE")
       ->group(notes);
-  app.add_flag("-q,--quiet", options.quiet, "No progress and no notes; errors only")->group(notes);
+  app.add_flag_callback(
+         "-q,--quiet",
+         [&options] {
+           options.quiet = true;
+           set_log_level(LogLevel::warning);
+         },
+         "No progress and no notes; errors only")
+      ->group(notes);
 }
 
 engine::EngineOptions engine_options(const ComputeOptions& options, std::size_t context) {
@@ -71,10 +78,14 @@ engine::EngineOptions engine_options(const ComputeOptions& options, std::size_t 
   return result;
 }
 
-std::filesystem::path model_folder(const std::filesystem::path& model) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(model, ignored)) return model;
-  return model.has_parent_path() ? model.parent_path() : ".";
+Result<std::filesystem::path> model_folder(const std::filesystem::path& model) {
+  std::error_code error;
+  const auto status = std::filesystem::status(model, error);
+  if (!std::filesystem::exists(status)) {
+    return fail(ErrorKind::model_files, "{}: there is no such file or folder", model.string());
+  }
+  if (std::filesystem::is_directory(status)) return model;
+  return model.has_parent_path() ? model.parent_path() : std::filesystem::path(".");
 }
 
 }  // namespace sluice::cli

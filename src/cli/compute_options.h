@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/result.h"
 #include "engine/options.h"
 #include "io/make_reader.h"
 
@@ -35,7 +36,7 @@ void add_compute_options(CLI::App& app, ComputeOptions& options);
 engine::EngineOptions engine_options(const ComputeOptions& options, std::size_t context);
 
 /// The folder with config.json and the tokenizer of MODEL, which may also be a weight file or an
-/// index.
-std::filesystem::path model_folder(const std::filesystem::path& model);
+/// index. Fails with ErrorKind::model_files if there is nothing at this path.
+Result<std::filesystem::path> model_folder(const std::filesystem::path& model);
 
 }  // namespace sluice::cli

@@ -50,6 +50,7 @@ class Forecaster {
   Forecast at(std::uint64_t ram) const {
     Forecast result;
     result.ram = ram;
+    result.context = options_.context;
     const auto budget = budget_for(options_, ram);
     if (!budget) return result;
     const auto placement =

@@ -12,6 +12,7 @@ namespace sluice::cli {
 
 struct Forecast {
   std::uint64_t ram = 0;
+  std::size_t context = 0;  ///< positions that there is room for
   bool fits = false;
   bool is_smallest = false;  ///< less does not work
   // The rest only if it fits.

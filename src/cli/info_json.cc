@@ -76,7 +76,8 @@ std::string totals_json(const ModelFacts& facts) {
 }
 
 std::string forecast_json(const Forecast& forecast) {
-  std::string out = fmt::format("{{\"ram_bytes\": {}, \"fits\": {}", forecast.ram, forecast.fits);
+  std::string out = fmt::format("{{\"ram_bytes\": {}, \"context\": {}, \"fits\": {}", forecast.ram,
+                                forecast.context, forecast.fits);
   if (forecast.fits) {
     out += fmt::format(
         ", \"smallest\": {}, \"chunk\": {}, \"resident_bytes\": {}, \"cached_experts\": {}, "

@@ -82,6 +82,7 @@ std::string as_flag(std::uint64_t bytes) {
 }
 
 std::string duration(double seconds) {
+  if (seconds < 0.00005) return "no time";
   if (seconds < 0.0995) return fmt::format("{:.1f} ms", seconds * 1000);
   return seconds < 9.95 ? fmt::format("{:.1f} s", seconds) : format_seconds(seconds);
 }
@@ -118,6 +119,10 @@ Status write_info_text(const ModelFacts& facts, const std::vector<Forecast>& for
                                     grouped(facts.file_bytes), grouped(facts.tensors)));
   for (const std::string& note : facts.notes) text += line("note", note);
   text += '\n' + table_of_classes(facts) + '\n' + needs(facts) + '\n';
+  if (!forecasts.empty()) {
+    text += fmt::format("for a sequence of up to {} positions (--ctx):\n",
+                        grouped(forecasts.front().context));
+  }
   for (const Forecast& forecast : forecasts) text += one_line(forecast, facts);
   return output.write(text);
 }

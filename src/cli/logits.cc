@@ -124,7 +124,8 @@ class Logits final : public Command {
     SLUICE_ASSIGN(const auto engine, engine::Engine::open(engine_asked));
     Interrupts::watch();
     engine::TokenCounts counts;
-    const Status status = record(*engine, ids, counts);
+    SLUICE_ASSIGN(const auto sequence, engine->new_sequence());
+    const Status status = record(*engine, *sequence, ids, counts);
     const Status written = statistics.write(engine->statistics(counts));
     return status ? written : status;
   }
@@ -140,14 +141,13 @@ class Logits final : public Command {
   Result<std::vector<std::int32_t>> prompt_ids() const {
     SLUICE_ASSIGN(const std::string text, read_prompt(options_.prompt));
     if (!options_.prompt.has_text()) return options_.prompt.ids;
-    SLUICE_ASSIGN(const text::Tokenizer tokenizer,
-                  text::Tokenizer::load(model_folder(options_.compute.model)));
+    SLUICE_ASSIGN(const std::filesystem::path folder, model_folder(options_.compute.model));
+    SLUICE_ASSIGN(const text::Tokenizer tokenizer, text::Tokenizer::load(folder));
     return tokenizer.encode(text, text::Tokenizer::Special::as_text);
   }
 
-  Status record(engine::Engine& engine, const std::vector<std::int32_t>& ids,
-                engine::TokenCounts& counts) const {
-    SLUICE_ASSIGN(const auto sequence, engine.new_sequence());
+  Status record(engine::Engine& engine, model::SequenceState& sequence,
+                const std::vector<std::int32_t>& ids, engine::TokenCounts& counts) const {
     SLUICE_ASSIGN(const auto recorder, Recorder::create(options_, engine.shape(), ids.size()));
     ProgressLine line(options_.compute.quiet);
     FeedProgress progress(line);
@@ -156,7 +156,7 @@ class Logits final : public Command {
     feed.on_progress = [&](const engine::Progress& now) { progress.show(now); };
     recorder->attach(feed);
     const auto start = Clock::now();
-    SLUICE_TRY(engine.feed(*sequence, ids, feed));
+    SLUICE_TRY(engine.feed(sequence, ids, feed));
     counts.prompt_tokens = ids.size();
     counts.prefill_s = seconds_since(start);
     return recorder->finish();

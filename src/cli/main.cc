@@ -1,15 +1,18 @@
 // The program sluice: finds the command, runs it, and turns its error into an exit code.
+#include <fcntl.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <array>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <string_view>
 #include <variant>
 
-#include "base/log.h"
 #include "cli/command.h"
+#include "cli/help.h"
 #include "cli/interrupts.h"
 #include "cli/output.h"
 #include "cli/version.h"
@@ -26,6 +29,15 @@ void keep_heap_small() {
   mallopt(M_TRIM_THRESHOLD, 128 << 10);
 }
 
+/// A file that is opened later must not become stdin, stdout or stderr because one was closed.
+void fill_standard_descriptors() {
+  for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
+    if (::fcntl(descriptor, F_GETFD) >= 0) continue;
+    // Takes the lowest free number, this one. Writing to it stays the error that it was.
+    static_cast<void>(::open("/dev/null", O_RDONLY));
+  }
+}
+
 int report(const Error& error) {
   if (error.kind == ErrorKind::interrupted) {
     fmt::print(stderr, "sluice: interrupted\n");
@@ -39,26 +51,34 @@ using Parsed = std::variant<std::unique_ptr<Command>, int>;
 
 /// What the parser has to say when there is no command to run: help, the version or an error.
 int explain(const CLI::App& app, const std::vector<Registered>& commands,
-            const CLI::ParseError& error) {
+            const CLI::ParseError& error, std::string_view first) {
   const CLI::App* scope = &app;
   for (const Registered& each : commands) {
     if (each.app->parsed()) scope = each.app;
   }
-  const std::string name = scope == &app ? "sluice" : "sluice " + scope->get_name();
+  const bool is_command = scope != &app;
+  const std::string name = is_command ? "sluice " + scope->get_name() : "sluice";
   if (error.get_exit_code() == 0) {  // --help or --version
     const bool is_help = error.get_name() != "CallForVersion";
-    const std::string text = is_help ? scope->help(name) : std::string(error.what()) + "\n";
+    const std::string text =
+        is_help ? scope->help(is_command ? "sluice" : "") : std::string(error.what()) + "\n";
     const Status written = Output::standard().write(text);
     return written ? 0 : report(written.error());
   }
-  return report({ErrorKind::usage, fmt::format("{}; see {} --help", error.what(), name)});
+  std::string what = error.what();
+  if (!is_command && error.get_name() == "RequiredError") {
+    what = first.empty() ? "no command is given"
+                         : fmt::format("there is no command '{}'", first.substr(0, 40));
+  }
+  return report({ErrorKind::usage, fmt::format("{}; see {} --help", what, name)});
 }
 
 Parsed parse_command_line(int count, char** arguments) {
   CLI::App app("Runs language models that are far larger than memory: weights stream from disk.");
   app.name("sluice");
-  app.get_formatter()->column_width(34);
+  app.formatter(std::make_shared<HelpFormatter>());
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
+  app.get_formatter()->label("Positionals", "Arguments");
   app.set_version_flag("--version", "sluice " + std::string(kVersion), "Print the version");
   app.set_help_flag("-h,--help", "Print this help");
   app.require_subcommand(1);
@@ -69,14 +89,14 @@ Parsed parse_command_line(int count, char** arguments) {
       "Exit codes: 0 done, 2 usage, 3 the model's files, 4 does not fit in memory,\n"
       "5 a drive failed, 6 a number went bad, 130 interrupted.");
   std::vector<Registered> commands;
-  for (const auto add : {add_info, add_run, add_chat, add_logits, add_tokenize, add_synth, add_plan,
-                         add_bench, add_doctor}) {
+  for (const auto add : {add_info, add_run, add_chat, add_logits, add_tokenize, add_synth}) {
     commands.push_back(add(app));
+    commands.back().app->group("Commands");
   }
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {
-    return explain(app, commands, error);
+    return explain(app, commands, error, count > 1 ? arguments[1] : "");
   }
   for (Registered& each : commands) {
     if (each.app->parsed()) return std::move(each.command);
@@ -86,6 +106,7 @@ Parsed parse_command_line(int count, char** arguments) {
 
 int run(int count, char** arguments) {
   keep_heap_small();
+  fill_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is seen by write()
   if (const Status status = Interrupts::install(); !status) return report(status.error());
   Parsed parsed = parse_command_line(count, arguments);

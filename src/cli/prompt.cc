@@ -49,6 +49,10 @@ void add_prompt_options(CLI::App& app, PromptOptions& options) {
 
 Result<std::string> read_whole(const std::string& path, const std::string& flag) {
   const OpenFile file(path);
+  if (file.descriptor() < 0) {
+    return fail(ErrorKind::usage, "{}: {}: cannot be opened: {}", flag, path,
+                std::generic_category().message(errno));
+  }
   std::string text;
   while (true) {
     const std::size_t size = text.size();

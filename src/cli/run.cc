@@ -1,4 +1,5 @@
 // sluice run: continues a text.
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -55,6 +56,8 @@ class Answer {
     return {};
   }
 
+  bool has_response() const { return has_response_; }
+
   bool push(std::int32_t id) {
     progress_.erase();
     const bool wants_more = !text_ || text_->push(id);
@@ -78,6 +81,7 @@ class Answer {
 
  private:
   void take(Channel channel, const std::string& piece) {
+    has_response_ = has_response_ || channel == Channel::response;
     if (options_.json) {
       (channel == Channel::response ? response_ : reasoning_) += piece;
     } else if (!options_.print_ids) {
@@ -105,6 +109,7 @@ class Answer {
   std::optional<AnswerText> text_;
   std::string response_;
   std::string reasoning_;
+  bool has_response_ = false;
   std::size_t count_ = 0;
   Status status_;
 };
@@ -120,10 +125,10 @@ class Run final : public Command {
     add_answer_options(app, kMaxNew, options_.answer);
     CLI::Option* chat =
         app.add_flag("--chat", options_.chat, "The prompt is a user's turn in the chat format")
-            ->group("Chat");
+            ->group("Chat (with --chat)");
     add_chat_options(app, options_.style);
     for (const char* name : {"--system", "--effort", "--no-thinking"}) {
-      app.get_option(name)->needs(chat);
+      app.get_option(name)->needs(chat)->group("Chat (with --chat)");
     }
     add_compute_options(app, options_.compute);
     app.footer(
@@ -141,6 +146,7 @@ class Run final : public Command {
     if (options_.chat && !options_.prompt.has_text()) {
       return fail(ErrorKind::usage, "--chat needs a text (-p or -f), not --ids");
     }
+    SLUICE_ASSIGN(folder_, model_folder(options_.compute.model));
     ProgressLine line(options_.compute.quiet);
     Answer answer(options_, line);
     SLUICE_TRY(prepare(std::move(prompt), answer));
@@ -160,7 +166,7 @@ class Run final : public Command {
     const bool needs_text =
         options_.prompt.has_text() || !options_.print_ids || !options_.answer.stops.empty();
     if (!needs_text) return {};
-    SLUICE_ASSIGN(tokenizer_, text::Tokenizer::load(model_folder(options_.compute.model)));
+    SLUICE_ASSIGN(tokenizer_, text::Tokenizer::load(folder_));
     std::optional<text::AnswerParser> parser;
     if (options_.chat) {
       SLUICE_ASSIGN(Conversation conversation, Conversation::create(*tokenizer_, options_.style));
@@ -175,9 +181,10 @@ class Run final : public Command {
 
   Status run(engine::Engine& engine, ProgressLine& line, Answer& answer,
              StatisticsOutput& statistics) {
+    SLUICE_ASSIGN(const auto sequence, engine.new_sequence());
     std::vector<std::int32_t> written;
     engine::TokenCounts counts;
-    auto generated = generate(engine, line, answer, written, counts);
+    auto generated = generate(engine, *sequence, line, answer, written, counts);
     line.erase();
     std::optional<engine::FinishReason> reason;
     if (generated) {
@@ -194,20 +201,20 @@ class Run final : public Command {
     if (reason == engine::FinishReason::interrupted) {
       return fail(ErrorKind::interrupted, "interrupted");
     }
-    if (reason == engine::FinishReason::context) note_full_context(engine);
+    explain(generated->reason, engine, answer);
     return {};
   }
 
-  Result<engine::Generated> generate(engine::Engine& engine, ProgressLine& line, Answer& answer,
+  Result<engine::Generated> generate(engine::Engine& engine, model::SequenceState& sequence,
+                                     ProgressLine& line, Answer& answer,
                                      std::vector<std::int32_t>& written,
                                      engine::TokenCounts& counts) {
-    SLUICE_ASSIGN(const auto sequence, engine.new_sequence());
     FeedProgress progress(line);
     engine::GenerateOptions options;
     options.max_new = options_.answer.max_new;
     options.sampling = options_.answer.sampling;
-    SLUICE_ASSIGN(options.stop_ids, end_ids(tokenizer_ ? &*tokenizer_ : nullptr,
-                                            model_folder(options_.compute.model), engine.shape()));
+    SLUICE_ASSIGN(options.stop_ids,
+                  end_ids(tokenizer_ ? &*tokenizer_ : nullptr, folder_, engine.shape()));
     options.feed.cancellation = &Interrupts::cancellation();
     options.feed.on_progress = [&](const engine::Progress& now) {
       if (written.empty()) progress.show(now);
@@ -216,16 +223,23 @@ class Run final : public Command {
       written.push_back(id);
       return answer.push(id);
     };
-    return engine::generate(engine, *sequence, ids_, options, on_token, counts);
+    return engine::generate(engine, sequence, ids_, options, on_token, counts);
   }
 
-  void note_full_context(const engine::Engine& engine) const {
-    if (options_.compute.quiet) return;
-    log_note("the context of {} positions is full; --ctx N gives more room, up to {}",
-             engine.options().context, engine.shape().max_positions);
+  /// Says why the answer ended if that is not plain.
+  void explain(engine::FinishReason reason, const engine::Engine& engine,
+               const Answer& answer) const {
+    if (reason == engine::FinishReason::context) {
+      log_note("the context of {} positions is full; --ctx N gives more room, up to {}",
+               engine.options().context, engine.shape().max_positions);
+    } else if (reason == engine::FinishReason::length && options_.chat && !answer.has_response()) {
+      log_note(
+          "--max-new tokens were not enough to finish thinking; --no-thinking answers at once");
+    }
   }
 
   RunOptions options_;
+  std::filesystem::path folder_;
   std::optional<text::Tokenizer> tokenizer_;
   std::vector<std::int32_t> ids_;
 };

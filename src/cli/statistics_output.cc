@@ -1,6 +1,7 @@
 #include "cli/statistics_output.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -31,7 +32,11 @@ StatisticsOutput::StatisticsOutput(StatisticsOutput&& other) noexcept
       descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 StatisticsOutput::~StatisticsOutput() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  if (descriptor_ < 0) return;
+  struct stat status {};
+  const bool is_file = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
+  if (is_file && status.st_size == 0) ::unlink(path_.c_str());  // there was nothing to tell
+  ::close(descriptor_);
 }
 
 Status StatisticsOutput::write(const engine::Statistics& statistics) {

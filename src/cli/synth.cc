@@ -19,11 +19,8 @@ class Synth final : public Command {
   explicit Synth(CLI::App& app) {
     app.add_option("MODEL", model_, "What to imitate: kimi-k3")
         ->required()
-        ->check(CLI::IsMember({"kimi-k3"}))
-        ->option_text(" ");
-    app.add_option("DIR", options_.folder, "Where to write; made if missing")
-        ->required()
-        ->option_text(" ");
+        ->check(CLI::IsMember({"kimi-k3"}));
+    app.add_option("DIR", options_.folder, "Where to write; made if missing")->required();
     add_count(app, "--layers", options_.layers, 2, 999, "Layers; default: 93");
     add_count(app, "--experts", options_.experts, 1, 9999,
               "Routed experts per layer; default: 896");

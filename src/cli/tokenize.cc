@@ -28,7 +28,7 @@ class Tokenize final : public Command {
  public:
   explicit Tokenize(CLI::App& app) {
     add_model(app, options_.model);
-    app.add_option("TEXT", options_.text, "The text; or -f FILE")->option_text(" ");
+    app.add_option("TEXT", options_.text, "The text; or -f FILE");
     app.add_option("-f,--file", options_.file, "A file with the text; -: stdin")->type_name("FILE");
     add_ids(app, "--decode", options_.decode, "The other way: print the text of these ids");
     app.add_flag("--special", options_.special,
@@ -44,8 +44,8 @@ class Tokenize final : public Command {
 
   Status execute() override {
     SLUICE_TRY(check());
-    SLUICE_ASSIGN(const text::Tokenizer tokenizer,
-                  text::Tokenizer::load(model_folder(options_.model)));
+    SLUICE_ASSIGN(const std::filesystem::path folder, model_folder(options_.model));
+    SLUICE_ASSIGN(const text::Tokenizer tokenizer, text::Tokenizer::load(folder));
     std::vector<std::int32_t> ids = options_.decode;
     if (ids.empty()) {
       SLUICE_ASSIGN(ids, encode(tokenizer));

@@ -1,0 +1,168 @@
+#include "cli/program.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+extern char** environ;
+
+namespace sluice::cli {
+namespace {
+
+constexpr double kLongest = 240;  // seconds; sanitizers on a busy machine are slow
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+struct Pipe {
+  int read = -1;
+  int write = -1;
+};
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+  return {ends[0], ends[1]};
+}
+
+/// A terminal: what is written to `write` is read from `read`.
+Pipe make_terminal() {
+  const int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  EXPECT_GE(master, 0);
+  EXPECT_EQ(grantpt(master), 0);
+  EXPECT_EQ(unlockpt(master), 0);
+  const int slave = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  EXPECT_GE(slave, 0);
+  return {master, slave};
+}
+
+void close_if_open(int& descriptor) {
+  if (descriptor >= 0) close(std::exchange(descriptor, -1));
+}
+
+/// Reads once; closes the descriptor at its end (for a terminal that is an error).
+void read_some(int& descriptor, std::string& text) {
+  std::array<char, 65536> piece{};
+  const ssize_t count = read(descriptor, piece.data(), piece.size());
+  if (count > 0) {
+    text.append(piece.data(), static_cast<std::size_t>(count));
+  } else if (count == 0 || errno != EINTR) {
+    close_if_open(descriptor);
+  }
+}
+
+}  // namespace
+
+Program::Program(const std::vector<std::string>& arguments, Errors errors)
+    : deadline_(now() + kLongest) {
+  Pipe in = make_pipe();
+  Pipe out = make_pipe();
+  Pipe err = errors == Errors::terminal ? make_terminal() : make_pipe();
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, in.read, STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, out.write, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, err.write, STDERR_FILENO);
+  std::vector<std::string> words = {SLUICE_PROGRAM};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  EXPECT_EQ(posix_spawn(&pid_, SLUICE_PROGRAM, &actions, nullptr, pointers.data(), environ), 0);
+  posix_spawn_file_actions_destroy(&actions);
+  close_if_open(in.read);
+  close_if_open(out.write);
+  close_if_open(err.write);
+  input_ = in.write;
+  output_ = out.read;
+  errors_ = err.read;
+}
+
+Program::~Program() {
+  close_if_open(input_);
+  close_if_open(output_);
+  close_if_open(errors_);
+  if (pid_ <= 0) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+void Program::write(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(input_, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return;  // it has ended; finish() tells how
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
+}
+
+void Program::close_input() { close_if_open(input_); }
+void Program::close_output() { close_if_open(output_); }
+void Program::interrupt() { kill(pid_, SIGINT); }
+
+bool Program::pump() {
+  std::array<pollfd, 2> waiting = {{{output_, POLLIN, 0}, {errors_, POLLIN, 0}}};
+  if (output_ < 0 && errors_ < 0) return false;
+  poll(waiting.data(), waiting.size(), 100);  // negative descriptors are passed over
+  if (waiting[0].revents != 0) read_some(output_, out_);
+  if (waiting[1].revents != 0) read_some(errors_, err_);
+  fail_if_late();
+  return true;
+}
+
+void Program::fail_if_late() {
+  if (now() < deadline_) return;
+  ADD_FAILURE() << "the program hangs; so far it wrote:\n" << out_ << "\n" << err_;
+  kill(pid_, SIGKILL);
+  deadline_ = now() + kLongest;
+}
+
+bool Program::wait_for_out(std::string_view text) {
+  while (out_.find(text) == std::string::npos) {
+    if (!pump()) return false;
+  }
+  return true;
+}
+
+bool Program::wait_for_err(std::string_view text) {
+  while (err_.find(text) == std::string::npos) {
+    if (!pump()) return false;
+  }
+  return true;
+}
+
+Finished Program::finish() {
+  close_input();
+  while (pump()) continue;
+  int status = 0;
+  rusage usage{};
+  while (wait4(pid_, &status, 0, &usage) < 0 && errno == EINTR) continue;
+  pid_ = -1;
+  Finished finished;
+  finished.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  finished.out = out_;
+  finished.err = err_;
+  // Counts from the moment of the spawn, so it includes this process's own size: smaller by far.
+  finished.peak_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) << 10;
+  return finished;
+}
+
+Finished run_program(const std::vector<std::string>& arguments, std::string_view input) {
+  Program program(arguments);
+  if (!input.empty()) program.write(input);
+  return program.finish();
+}
+
+}  // namespace sluice::cli

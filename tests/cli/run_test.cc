@@ -1,0 +1,226 @@
+// sluice run: the answer is right, and stdout carries nothing else.
+#include <gtest/gtest.h>
+
+#include "cli/models.h"
+#include "cli/program.h"
+
+namespace sluice::cli {
+namespace {
+
+/// The prompt "It was on a dreary night" with its golden continuation.
+Json night() { return prompt_of(golden_of("k3-nano"), "text2"); }
+std::string count_of(const Json& ids) { return std::to_string(ids.size()); }
+
+TEST(Run, ContinuesTheGoldenPrompts) {
+  const Json golden = golden_of("k3-nano");
+  for (const char* name : {"text0", "text4", "text10"}) {
+    const Json prompt = prompt_of(golden, name);
+    const Finished run = run_program({"run", kNano, "-p", prompt.at("text"), "--greedy",
+                                      "--max-new", count_of(prompt.at("greedy"))});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_EQ(run.out, prompt.at("greedy_text")) << name;
+    EXPECT_EQ(run.err, "") << name;
+  }
+}
+
+TEST(Run, PrintsIdsOnOneLine) {
+  const Json prompt = night();
+  const Finished run = run_program({"run", kNano, "--ids", joined(prompt.at("tokens")), "--greedy",
+                                    "--max-new", count_of(prompt.at("greedy")), "--print-ids"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.out, joined(prompt.at("greedy")) + "\n");
+}
+
+TEST(Run, NeedsNoTokenizerForIds) {
+  const ModelCopy copy(kTiny);
+  fs::remove(copy / "tiktoken.model");
+  fs::remove(copy / "tokenizer_config.json");
+  const Json prompt = prompt_of(golden_of("k3-tiny"), "len7");
+  const std::vector<std::string> arguments = {"run",
+                                              copy.path(),
+                                              "--ids",
+                                              joined(prompt.at("tokens")),
+                                              "--greedy",
+                                              "--max-new",
+                                              count_of(prompt.at("greedy"))};
+  std::vector<std::string> with_ids = arguments;
+  with_ids.emplace_back("--print-ids");
+  const Finished run = run_program(with_ids);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.out, joined(prompt.at("greedy")) + "\n");
+  EXPECT_EQ(run_program(arguments).exit_code, 3) << "text needs it";
+}
+
+TEST(Run, TakesItsPromptFromAFileAndFromStdin) {
+  const Folder folder;
+  const Json prompt = night();
+  const std::string text = prompt.at("text");
+  write_file(folder / "prompt.txt", text);
+  const std::string expected = prompt.at("greedy_text").get<std::string>().substr(0, 12);
+  const auto run = [&](const std::string& file, const std::string& input) {
+    return run_program({"run", kNano, "-f", file, "--greedy", "--max-new", "8"}, input).out;
+  };
+  EXPECT_EQ(run(folder / "prompt.txt", "").substr(0, 12), expected);
+  EXPECT_EQ(run("-", text).substr(0, 12), expected);
+}
+
+TEST(Run, SaysEverythingInOneJsonObject) {
+  const Json prompt = night();
+  const Finished run = run_program({"run", kNano, "-p", prompt.at("text"), "--greedy", "--max-new",
+                                    count_of(prompt.at("greedy")), "--json"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const Json answer = Json::parse(run.out);
+  EXPECT_EQ(answer.at("text"), prompt.at("greedy_text"));
+  EXPECT_EQ(answer.at("ids"), prompt.at("greedy"));
+  EXPECT_EQ(answer.at("finish_reason"), "length");
+  EXPECT_EQ(answer.at("stats").at("prompt_tokens"), prompt.at("tokens").size());
+  EXPECT_EQ(answer.at("stats").at("generated_tokens"), prompt.at("greedy").size());
+}
+
+TEST(Run, EndsBeforeAStopTextThatSpansTokens) {
+  const Json prompt = night();
+  const std::string text = prompt.at("greedy_text");
+  const std::string stop = "membered the Sw";  // begins and ends inside tokens
+  ASSERT_NE(text.find(stop), std::string::npos);
+  const Finished run = run_program({"run", kNano, "-p", prompt.at("text"), "--greedy", "--stop",
+                                    "never written", "--stop", stop, "--json"});
+  const Json answer = Json::parse(run.out);
+  EXPECT_EQ(answer.at("text"), text.substr(0, text.find(stop)));
+  EXPECT_EQ(answer.at("finish_reason"), "stopped");
+}
+
+TEST(Run, SamplesByTheSeed) {
+  const auto ids = [](std::vector<std::string> flags) {
+    std::vector<std::string> arguments = {"run",       kNano, "-p",         "Alice",
+                                          "--max-new", "16",  "--print-ids"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Finished run = run_program(arguments);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return run.out;
+  };
+  const std::string greedy = ids({"--greedy"});
+  EXPECT_EQ(ids({"--temperature", "0"}), greedy);
+  EXPECT_EQ(ids({"--top-k", "1"}), greedy);
+  EXPECT_EQ(ids({"--top-p", "0.000001"}), greedy);
+  EXPECT_EQ(ids({"--min-p", "1"}), greedy);
+  const std::string one = ids({"--seed", "1", "--temperature", "1.5"});
+  EXPECT_EQ(ids({"--seed", "1", "--temperature", "1.5"}), one);
+  EXPECT_NE(ids({"--seed", "2", "--temperature", "1.5"}), one);
+}
+
+TEST(Run, WritesTheSameWhateverTheWayOfComputing) {
+  const Json prompt = night();
+  for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
+           {"--threads", "1"}, {"--threads", "3", "--chunk", "3"}, {"--io", "mmap"}}) {
+    std::vector<std::string> arguments = {"run",
+                                          kNano,
+                                          "-p",
+                                          prompt.at("text"),
+                                          "--greedy",
+                                          "--max-new",
+                                          count_of(prompt.at("greedy"))};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    EXPECT_EQ(run_program(arguments).out, prompt.at("greedy_text")) << flags[0];
+  }
+}
+
+TEST(Run, MayWriteNothingNew) {
+  const Finished run = run_program({"run", kNano, "-p", "Alice", "--max-new", "0"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.out, "");
+}
+
+TEST(Run, EndsWhenTheContextIsFullAndSaysSo) {
+  const Finished run = run_program(
+      {"run", kNano, "--ids", "1,2,3", "--ctx", "5", "--max-new", "9", "--greedy", "--json"});
+  EXPECT_EQ(run.exit_code, 0);
+  const Json answer = Json::parse(run.out);
+  EXPECT_EQ(answer.at("finish_reason"), "context");
+  EXPECT_EQ(answer.at("ids").size(), 3u);  // the last one was never fed
+  EXPECT_NE(run.err.find("--ctx"), std::string::npos) << run.err;
+}
+
+TEST(Run, ReportsStatisticsUnderTheirContractedNames) {
+  const Folder folder;
+  const Finished run = run_program({"run", kNano, "-p", "Alice", "--max-new", "4", "--ram", "64M",
+                                    "--stats", "--stats-json", folder / "stats.json"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_NE(run.err.find("hit rate"), std::string::npos) << run.err;
+  EXPECT_EQ(run.out.find("hit rate"), std::string::npos);
+  const Json stats = Json::parse(read_file(folder / "stats.json"));
+  for (const char* key :
+       {"prompt_tokens", "generated_tokens", "ttft_s", "prefill_tokens_per_s",
+        "decode_tokens_per_s", "wall_s", "compute_s", "io_wait_s", "bytes_read", "bytes_read_trunk",
+        "bytes_read_experts", "expert_hits", "expert_misses", "expert_hit_rate", "peak_rss_bytes",
+        "ram_budget_bytes", "resident_bytes", "drives"}) {
+    EXPECT_TRUE(stats.contains(key)) << key;
+  }
+  EXPECT_EQ(stats.at("generated_tokens"), 4);
+  EXPECT_EQ(stats.at("ram_budget_bytes"), 64 << 20);
+  EXPECT_GT(stats.at("peak_rss_bytes"), 1 << 20);
+  ASSERT_EQ(stats.at("drives").size(), 1u);
+  for (const char* key : {"path", "bytes", "busy_s", "gb_per_s", "direct"}) {
+    EXPECT_TRUE(stats.at("drives").at(0).contains(key)) << key;
+  }
+}
+
+TEST(Run, ShowsProgressOnATerminalAndTakesItAway) {
+  const std::vector<std::string> arguments = {"run",       kNano, "-p", "Alice was tired",
+                                              "--max-new", "4"};
+  Program seen(arguments, Program::Errors::terminal);
+  const Finished run = seen.finish();
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_NE(run.err.find("layer 1/9"), std::string::npos) << run.err;
+  EXPECT_TRUE(run.err.ends_with("\r\033[K")) << run.err;
+  EXPECT_EQ(run.out.find("layer"), std::string::npos);
+
+  std::vector<std::string> silent = arguments;
+  silent.emplace_back("--quiet");
+  EXPECT_EQ(Program(silent, Program::Errors::terminal).finish().err, "");
+}
+
+TEST(Run, StreamsAndStopsOnCtrlC) {
+  Program program({"run", kNano, "-p", "Alice", "--max-new", "4000", "--greedy"});
+  ASSERT_TRUE(program.wait_for_out("very getting"));  // while it is still writing
+  program.interrupt();
+  const Finished run = program.finish();
+  EXPECT_EQ(run.exit_code, 130);
+  EXPECT_TRUE(run.out.starts_with(" did not feel very getting")) << run.out;
+  EXPECT_NE(run.err.find("interrupted"), std::string::npos) << run.err;
+}
+
+TEST(Run, EndsQuietlyWhenNobodyReads) {
+  Program program({"run", kNano, "-p", "Alice", "--max-new", "4000", "--greedy"});
+  ASSERT_TRUE(program.wait_for_out("very"));
+  program.close_output();
+  const Finished run = program.finish();
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_EQ(run.err, "");
+}
+
+TEST(Run, SpeaksTheChatFormat) {
+  // The model has never seen a conversation: what counts is where its words go.
+  const std::vector<std::string> arguments = {"run",          kNano,      "--chat",    "-p",
+                                              "Who are you?", "--system", "Be brief.", "--max-new",
+                                              "12",           "--greedy"};
+  const Finished thinking = run_program(arguments);
+  EXPECT_EQ(thinking.exit_code, 0) << thinking.err;
+  EXPECT_EQ(thinking.out, "");
+  EXPECT_NE(thinking.err, "");
+
+  std::vector<std::string> hushed = arguments;
+  hushed.emplace_back("--no-thinking");
+  const Finished answering = run_program(hushed);
+  EXPECT_EQ(answering.exit_code, 0) << answering.err;
+  EXPECT_NE(answering.out, "");
+  EXPECT_EQ(answering.err, "");
+
+  std::vector<std::string> structured = arguments;
+  structured.insert(structured.end(), {"--json", "--effort", "low"});
+  const Json answer = Json::parse(run_program(structured).out);
+  EXPECT_EQ(answer.at("text"), "");
+  EXPECT_NE(answer.at("reasoning"), "");
+}
+
+}  // namespace
+}  // namespace sluice::cli
