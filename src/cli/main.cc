@@ -89,7 +89,8 @@ Parsed parse_command_line(int count, char** arguments) {
       "Exit codes: 0 done, 2 usage, 3 the model's files, 4 does not fit in memory,\n"
       "5 a drive failed, 6 a number went bad, 130 interrupted.");
   std::vector<Registered> commands;
-  for (const auto add : {add_info, add_run, add_chat, add_logits, add_tokenize, add_synth}) {
+  for (const auto add : {add_info, add_run, add_chat, add_logits, add_tokenize, add_synth, add_plan,
+                         add_bench, add_doctor}) {
     commands.push_back(add(app));
     commands.back().app->group("Commands");
   }
