@@ -48,7 +48,7 @@ Result<std::uint64_t> smallest_fit(const model::Architecture& architecture,
 std::set<std::uint64_t> memory_ladder(std::uint64_t payload_bytes) {
   if (payload_bytes >= 8 * kGiB) return {8 * kGiB, 16 * kGiB, 32 * kGiB, 64 * kGiB, 128 * kGiB};
   std::set<std::uint64_t> sizes;
-  for (const std::uint64_t halves : {1, 2, 4}) {
+  for (const std::uint64_t halves : {1u, 2u, 4u}) {
     sizes.insert(round_up(payload_bytes * halves / 2, kMiB));
   }
   return sizes;
