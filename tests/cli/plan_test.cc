@@ -48,7 +48,7 @@ TEST(PlanCommand, TheConfigAloneGivesTheBytesOfTheRelease) {  // SPEC 2.6 and 8
 TEST(PlanCommand, TheLadderGoesFrom8To128AndIsMonotone) {
   const Json& k3 = plain_plan();
   double last = 1e300;
-  for (const std::uint64_t size : {8, 16, 32, 64, 128}) {
+  for (const std::uint64_t size : {8u, 16u, 32u, 64u, 128u}) {
     const Json line = line_at(k3, size * kGiB);
     EXPECT_EQ(line.at("fits"), true);
     const Json seconds = line.at("seconds_per_token");

@@ -77,7 +77,7 @@ TEST(Plan, ATokenOfK3NeedsWhatSpec8Says) {
 
 TEST(Plan, EveryByteOfTheTrunkIsResidentOrStreamed) {
   const K3& k3 = K3::get();
-  for (const std::uint64_t size : {2, 8, 16, 32, 64, 128}) {
+  for (const std::uint64_t size : {2u, 8u, 16u, 32u, 64u, 128u}) {
     const Residence residence = k3.at(size * kGiB);
     EXPECT_EQ(residence.resident_bytes + residence.streamed_bytes,
               k3.load.trunk_bytes + k3.load.head_bytes);
@@ -89,7 +89,7 @@ TEST(Plan, MoreMemoryIsNeverSlowerAndNeverReadsMore) {
   const K3& k3 = K3::get();
   Prediction last;
   last.seconds = last.bytes = last.ttft_s = {INFINITY, INFINITY};
-  for (const std::uint64_t size : {2, 8, 16, 32, 64, 128, 256, 512, 2048}) {
+  for (const std::uint64_t size : {2u, 8u, 16u, 32u, 64u, 128u, 256u, 512u, 2048u}) {
     const Prediction now = predict(k3.load, k3.at(size * kGiB), drive_bound(), {});
     EXPECT_LE(now.seconds.low, last.seconds.low) << size;
     EXPECT_LE(now.seconds.high, last.seconds.high) << size;
