@@ -1,17 +1,19 @@
 // How fast a reader brings in random extents of one file: GB/s and CPU time, for each setting.
 //
-//   bench_io FILE [--mode pread,mmap] [--extent 17547264] [--piece 4M] [--threads 8] ...
+//   bench_io FILE [--mode pread,uring] [--extent 17547264] [--piece 4M] [--threads 8] [--depth 16]
+//   ...
 //
-// Lists are separated by commas; all combinations are measured, in turn, `--rounds` times, since
-// the speed of a drive drifts. Read the file once before (with direct I/O) to warm up what lies
-// behind a virtual disk. fio beside it, same shape:
-//   fio --name=x --filename=FILE --rw=randread --bs=4M --direct=1 --ioengine=libaio --iodepth=16
-//       --runtime=3 --time_based
+// Lists are separated by commas; all combinations are measured in turn, `--rounds` times. The file
+// is best read once before (with direct I/O), since the speed of many virtual disks depends on what
+// was read lately. fio beside it, same shape:
+//   fio --name=x --filename=FILE --rw=randread --bs=4M --direct=1 --ioengine=io_uring --iodepth=16
+//       --runtime=3 --time_based --readonly
 
 #include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <random>
@@ -82,7 +84,12 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-Status measure(const std::string& path, const Setting& setting, double run_s) {
+struct Figures {
+  double gigabytes_per_s = 0;
+  double cpu_ms_per_gigabyte = 0;
+};
+
+Result<Figures> measure(const std::string& path, const Setting& setting, double run_s) {
   SLUICE_ASSIGN(std::unique_ptr<Reader> reader, make_reader(setting.mode, setting.options));
   SLUICE_ASSIGN(const FileId file, reader->open(path));
   if (reader->size(file) < setting.extent) return fail(ErrorKind::usage, "the file is too small");
@@ -108,15 +115,69 @@ Status measure(const std::string& path, const Setting& setting, double run_s) {
   rooms.wait_for_all();
   const double wall = seconds_since(start);
   const double cpu = cpu_seconds() - cpu_start;
-  const ReaderStatistics statistics = reader->statistics();
-  const double gigabytes = 1e-9 * static_cast<double>(statistics.drives[0].bytes);
-  fmt::print(
-      "{:<10} extent {:>9} piece {:>9} threads {:>2} in flight {:>2}  {:6.2f} GB/s  "
-      "{:5.1f} ms CPU/GB{}\n",
-      name_of(setting.mode), format_size(setting.extent), format_size(setting.options.piece_bytes),
-      setting.options.threads, setting.in_flight, gigabytes / wall, 1e3 * cpu / gigabytes,
-      statistics.drives[0].direct ? "" : "  (not direct)");
-  std::fflush(stdout);
+  const double gigabytes = 1e-9 * static_cast<double>(reader->statistics().drives[0].bytes);
+  return Figures{.gigabytes_per_s = gigabytes / wall, .cpu_ms_per_gigabyte = 1e3 * cpu / gigabytes};
+}
+
+/// The lists of the command line, and all their combinations.
+struct Lists {
+  std::vector<std::string> modes{"pread", "uring"};
+  std::vector<std::string> extents{"17547264"};
+  std::vector<std::string> pieces{"4M"};
+  std::vector<int> threads{8};
+  std::vector<int> depths{16};
+  std::vector<std::uint64_t> in_flight{16};
+
+  Result<std::vector<Setting>> settings() const {
+    std::vector<Setting> all;
+    for (const auto& mode_text : modes) {
+      SLUICE_ASSIGN(const IoMode mode, parse_io_mode(mode_text));
+      const bool ring = mode == IoMode::uring || mode == IoMode::automatic;
+      for (const auto& extent_text : extents) {
+        SLUICE_ASSIGN(const std::uint64_t extent, parse_size(extent_text));
+        for (const auto& piece_text : pieces) {
+          SLUICE_ASSIGN(const std::uint64_t piece, parse_size(piece_text));
+          for (const int width : ring ? depths : threads) {
+            for (const std::uint64_t flights : in_flight) {
+              Setting setting{.mode = mode, .extent = extent, .in_flight = flights, .options = {}};
+              setting.options.piece_bytes = piece;
+              (ring ? setting.options.queue_depth : setting.options.threads) = width;
+              all.push_back(setting);
+            }
+          }
+        }
+      }
+    }
+    return all;
+  }
+};
+
+Status run(const std::string& path, const Lists& lists, int rounds, double run_s) {
+  SLUICE_ASSIGN(const std::vector<Setting> settings, lists.settings());
+  std::vector<std::vector<Figures>> figures(settings.size());
+  // Round by round, so that a drive whose speed drifts does not favour one setting.
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < settings.size(); ++i) {
+      SLUICE_ASSIGN(const Figures measured, measure(path, settings[i], run_s));
+      figures[i].push_back(measured);
+    }
+  }
+  fmt::print("mode   extent    piece     width flights  GB/s: lowest median highest  CPU ms/GB\n");
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    const auto by_speed = [](const Figures& a, const Figures& b) {
+      return a.gigabytes_per_s < b.gigabytes_per_s;
+    };
+    std::sort(figures[i].begin(), figures[i].end(), by_speed);
+    const Setting& setting = settings[i];
+    const bool ring = setting.mode == IoMode::uring || setting.mode == IoMode::automatic;
+    const Figures& median = figures[i][figures[i].size() / 2];
+    fmt::print("{:<6} {:>9} {:>9} {:>4} {:>6} {:>13.2f} {:>6.2f} {:>7.2f} {:>10.1f}\n",
+               name_of(setting.mode), format_size(setting.extent),
+               format_size(setting.options.piece_bytes),
+               ring ? setting.options.queue_depth : setting.options.threads, setting.in_flight,
+               figures[i].front().gigabytes_per_s, median.gigabytes_per_s,
+               figures[i].back().gigabytes_per_s, median.cpu_ms_per_gigabyte);
+  }
   return {};
 }
 
@@ -124,51 +185,23 @@ Status measure(const std::string& path, const Setting& setting, double run_s) {
 }  // namespace sluice::io
 
 int main(int argc, char** argv) {
-  using namespace sluice;  // NOLINT(google-build-using-namespace): one program, one function
   std::string path;
-  std::vector<std::string> modes{"pread"};
-  std::vector<std::string> extents{"17547264"};
-  std::vector<std::string> pieces{"4M"};
-  std::vector<int> threads{8};
-  std::vector<std::uint64_t> in_flight{16};
-  int rounds = 1;
-  double seconds = 2;
+  sluice::io::Lists lists;
+  int rounds = 3;
+  double seconds = 1.5;
   CLI::App app("Measures how fast a reader brings in random extents of a file.");
   app.add_option("file", path)->required();
-  app.add_option("--mode", modes)->delimiter(',');
-  app.add_option("--extent", extents)->delimiter(',');
-  app.add_option("--piece", pieces)->delimiter(',');
-  app.add_option("--threads", threads)->delimiter(',');
-  app.add_option("--in-flight", in_flight)->delimiter(',');
-  app.add_option("--rounds", rounds);
-  app.add_option("--seconds", seconds);
+  app.add_option("--mode", lists.modes)->delimiter(',');
+  app.add_option("--extent", lists.extents)->delimiter(',');
+  app.add_option("--piece", lists.pieces)->delimiter(',');
+  app.add_option("--threads", lists.threads, "of a pool")->delimiter(',');
+  app.add_option("--depth", lists.depths, "of a ring")->delimiter(',');
+  app.add_option("--in-flight", lists.in_flight, "extents asked for at once")->delimiter(',');
+  app.add_option("--rounds", rounds)->check(CLI::PositiveNumber);
+  app.add_option("--seconds", seconds, "of each measurement");
   CLI11_PARSE(app, argc, argv);
-  for (int round = 0; round < rounds; ++round) {
-    for (const auto& mode : modes) {
-      for (const auto& extent : extents) {
-        for (const auto& piece : pieces) {
-          for (const int count : threads) {
-            for (const std::uint64_t flights : in_flight) {
-              const auto run = [&]() -> Status {
-                io::Setting setting{.mode = io::IoMode::pread,
-                                    .extent = 0,
-                                    .in_flight = flights,
-                                    .options = {.threads = count}};
-                SLUICE_ASSIGN(setting.mode, io::parse_io_mode(mode));
-                SLUICE_ASSIGN(setting.extent, parse_size(extent));
-                SLUICE_ASSIGN(setting.options.piece_bytes, parse_size(piece));
-                return io::measure(path, setting, seconds);
-              };
-              const Status status = run();
-              if (!status) {
-                fmt::print(stderr, "{}\n", status.error().message);
-                return exit_code(status.error().kind);
-              }
-            }
-          }
-        }
-      }
-    }
-  }
-  return 0;
+  const sluice::Status status = sluice::io::run(path, lists, rounds, seconds);
+  if (status) return 0;
+  fmt::print(stderr, "{}\n", status.error().message);
+  return sluice::exit_code(status.error().kind);
 }

@@ -8,9 +8,15 @@
 #include <thread>
 #include <utility>
 
-#include "base/check.h"
-
 namespace sluice::io {
+namespace {
+
+bool is_of_reads(SystemFault::Kind kind) {
+  return kind != SystemFault::Kind::refuse_ring && kind != SystemFault::Kind::refuse_copy &&
+         kind != SystemFault::Kind::busy_ring;
+}
+
+}  // namespace
 
 FaultySystem::FaultySystem(std::vector<SystemFault> faults, std::uint64_t seed)
     : faults_(std::move(faults)), random_(seed), calls_(faults_.size()) {}
@@ -50,12 +56,10 @@ FaultySystem::Verdict FaultySystem::judge(const Opened& file, std::size_t length
   for (std::size_t i = 0; i < faults_.size() && !verdict.decided; ++i) {
     const SystemFault& fault = faults_[i];
     if (!file.path.ends_with(fault.path_ending)) continue;
+    if (!is_of_reads(fault.kind)) continue;
     const bool direct_only = fault.direct_only || fault.kind == SystemFault::Kind::refuse_direct;
     if (direct_only && !file.direct) continue;
-    if (fault.kind == SystemFault::Kind::refuse_ring) continue;
-    const std::uint64_t call = calls_[i]++;
-    if (call < fault.from || (call - fault.from) % fault.every != 0) continue;
-    if ((call - fault.from) / fault.every >= fault.count) continue;
+    if (!is_due(i)) continue;
     ++hits_;
     apply(fault, offset, verdict);
   }
@@ -87,7 +91,9 @@ void FaultySystem::apply(const SystemFault& fault, std::uint64_t offset, Verdict
       return;
     }
     case SystemFault::Kind::refuse_ring:
-      return;
+    case SystemFault::Kind::refuse_copy:
+    case SystemFault::Kind::busy_ring:
+      return;  // no fault of a read
     case SystemFault::Kind::shrink: {
       if (offset >= fault.size) return decide(0);
       verdict.length = std::min<std::uint64_t>(verdict.length, fault.size - offset);
@@ -128,15 +134,18 @@ void FaultySystem::unmap(const std::byte* mapping, std::uint64_t length) const {
 
 std::int64_t FaultySystem::copy_mapped(std::byte* to, const std::byte* from,
                                        std::size_t length) const {
+  int error = 0;
+  if (happens(SystemFault::Kind::refuse_copy, error)) return -error;
   Opened file;
   std::uint64_t offset;
   {
     const std::scoped_lock lock(mutex_);
     const auto after = mapped_.upper_bound(from);
-    SLUICE_CHECK(after != mapped_.begin());
-    const auto mapping = std::prev(after);
+    const auto mapping = after == mapped_.begin() ? mapped_.end() : std::prev(after);
+    if (mapping == mapped_.end() || from >= mapping->first + mapping->second.length) {
+      return System::copy_mapped(to, from, length);  // not from a file
+    }
     offset = static_cast<std::uint64_t>(from - mapping->first);
-    SLUICE_CHECK(offset + length <= mapping->second.length);
     file = mapping->second.file;
   }
   const Verdict verdict = judge(file, length, offset);
@@ -170,7 +179,11 @@ class FaultyRing final : public Ring {
     }
   }
   void poll(int descriptor, std::uint64_t tag) override { inner_->poll(descriptor, tag); }
-  int submit_and_wait() override { return inner_->submit_and_wait(); }
+  int submit_and_wait() override {
+    int error = 0;
+    if (system_.happens(SystemFault::Kind::busy_ring, error)) return -error;
+    return inner_->submit_and_wait();
+  }
 
   bool next(RingResult& result) override {
     if (!inner_->next(result)) return false;
@@ -193,13 +206,26 @@ class FaultyRing final : public Ring {
   std::map<std::uint64_t, FaultySystem::Verdict> verdicts_;  // by tag
 };
 
-std::unique_ptr<Ring> FaultySystem::make_ring(unsigned entries, int& error) const {
-  for (const SystemFault& fault : faults_) {
-    if (!armed_ || fault.kind != SystemFault::Kind::refuse_ring) continue;
+bool FaultySystem::happens(SystemFault::Kind kind, int& error_number) const {
+  const std::scoped_lock lock(mutex_);
+  for (std::size_t i = 0; i < faults_.size(); ++i) {
+    if (!armed_ || faults_[i].kind != kind || !is_due(i)) continue;
     ++hits_;
-    error = fault.error_number;
-    return nullptr;
+    error_number = faults_[i].error_number;
+    return true;
   }
+  return false;
+}
+
+bool FaultySystem::is_due(std::size_t i) const {
+  const SystemFault& fault = faults_[i];
+  const std::uint64_t call = calls_[i]++;
+  if (call < fault.from || (call - fault.from) % fault.every != 0) return false;
+  return (call - fault.from) / fault.every < fault.count;
+}
+
+std::unique_ptr<Ring> FaultySystem::make_ring(unsigned entries, int& error) const {
+  if (happens(SystemFault::Kind::refuse_ring, error)) return nullptr;
   auto ring = System::make_ring(entries, error);
   if (ring == nullptr) return nullptr;
   return std::make_unique<FaultyRing>(std::move(ring), *this);

@@ -28,6 +28,8 @@ struct SystemFault {
     delay,          ///< the call is right, after a random time of up to `max_delay`
     shrink,         ///< the file ends at `size`
     refuse_ring,    ///< no io_uring: `error_number`
+    busy_ring,      ///< the ring takes nothing now: `error_number`
+    refuse_copy,    ///< no copies from mapped memory: `error_number`
   };
   Kind kind = Kind::error;
   std::string path_ending = {};  ///< only for files whose path ends like this
@@ -79,6 +81,8 @@ class FaultySystem final : public System {
     std::chrono::microseconds delay{0};
   };
 
+  bool happens(SystemFault::Kind kind, int& error_number) const;
+  bool is_due(std::size_t fault) const;
   Opened file_of(int descriptor) const;
   Verdict judge(const Opened& file, std::size_t length, std::uint64_t offset) const;
   void apply(const SystemFault& fault, std::uint64_t offset, Verdict& verdict) const;

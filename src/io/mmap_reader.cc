@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/log.h"
 #include "base/size.h"
 #include "io/lane_reader.h"
 #include "io/pool_lane.h"
@@ -16,11 +17,12 @@ constexpr std::size_t kStepBytes = std::size_t{1} << 20;
 
 class MappedFile final : public PieceFile {
  public:
+  /// Without `copies` the bytes come with pread() from the same page cache.
   static Result<std::unique_ptr<PieceFile>> make(File file, const System& system,
-                                                 std::size_t step_bytes) {
+                                                 std::size_t step_bytes, bool copies) {
     int error = 0;
     const std::byte* mapping = nullptr;
-    if (file.size() > 0) mapping = system.map(file.descriptor(), file.size(), error);
+    if (file.size() > 0 && copies) mapping = system.map(file.descriptor(), file.size(), error);
     if (error != 0) {
       return fail(error == ENOMEM ? ErrorKind::memory : ErrorKind::drive,
                   "{}: the file cannot be mapped into memory: {}; use pread instead",
@@ -50,6 +52,7 @@ class MappedFile final : public PieceFile {
 
   /// As pread(): bytes, 0 at the end of the file as it is now, or -errno.
   std::int64_t copy(std::uint64_t offset, std::byte* to, std::size_t length) const {
+    if (mapping_ == nullptr) return system_.pread(file_.descriptor(), to, length, offset);
     const std::int64_t got = system_.copy_mapped(to, mapping_ + offset, length);
     system_.drop_mapped(mapping_ + offset / kRoomAlignment * kRoomAlignment,
                         round_up(offset % kRoomAlignment + length, kRoomAlignment));
@@ -71,13 +74,22 @@ class MappedFile final : public PieceFile {
   const std::size_t step_bytes_;
 };
 
+/// Some sandboxes refuse the call that copies safely. A copy that a signal can kill is no way out.
+bool can_copy(const System& system) {
+  const std::byte from{1};
+  std::byte to{0};
+  return system.copy_mapped(&to, &from, 1) == 1;
+}
+
 }  // namespace
 
 std::unique_ptr<Reader> make_mmap_reader(const ReaderOptions& options) {
   const System* system = options.system;
   const std::size_t step = std::min(kStepBytes, options.max_call_bytes);
-  auto file_maker = [system, step](File file, Drive&) {
-    return MappedFile::make(std::move(file), *system, step);
+  const bool copies = can_copy(*system);
+  if (!copies) log_note("mapped files cannot be copied from safely here; reading them instead");
+  auto file_maker = [system, step, copies](File file, Drive&) {
+    return MappedFile::make(std::move(file), *system, step, copies);
   };
   auto lane_maker = [options, step](const OpenFile&, Delivery& delivery) {
     return make_pool_lane(options, step, delivery);

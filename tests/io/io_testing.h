@@ -47,8 +47,8 @@ inline ::testing::AssertionResult is_content(std::span<const std::byte> bytes,
 
 class TempFolder {
  public:
-  TempFolder() {
-    std::string name = (fs::temp_directory_path() / "sluice-io-XXXXXX").string();
+  explicit TempFolder(const fs::path& parent = fs::temp_directory_path()) {
+    std::string name = (parent / "sluice-io-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) std::abort();
     path_ = name;
   }

@@ -2,13 +2,16 @@
 
 #include "io/reader.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
-#include <latch>
-#include <numeric>
 #include <random>
+#include <set>
 #include <thread>
 
+#include "base/memory_info.h"
 #include "io/faulty_system.h"
 #include "io/make_reader.h"
 #include "io_testing.h"
@@ -293,6 +296,82 @@ TEST_P(ReaderTest, all_readers_use_pieces_and_rooms_of_the_same_cheap_size) {
   }
 }
 
+TEST_P(ReaderTest, drives_are_told_apart) {
+  const std::filesystem::path other = "/dev/shm";
+  struct stat here;
+  struct stat there;
+  if (::stat(folder_.path().c_str(), &here) != 0 || ::stat(other.c_str(), &there) != 0 ||
+      here.st_dev == there.st_dev || ::access(other.c_str(), W_OK) != 0) {
+    GTEST_SKIP() << "no second file system to write to";
+  }
+  const TempFolder second_folder(other);
+  auto reader = make();
+  const auto first = reader->open(folder_.file("data", 50000));
+  const auto second = reader->open(second_folder.file("data", 50000));
+  ASSERT_TRUE(first.has_value() && second.has_value());
+  expect_content(*reader, *first, 0, 50000);
+  expect_content(*reader, *second, 0, 50000);
+  expect_content(*reader, *second, 1, 2);
+  const ReaderStatistics statistics = reader->statistics();
+  ASSERT_EQ(statistics.drives.size(), 2u);
+  EXPECT_EQ(statistics.drives[0].reads, 1u);
+  EXPECT_EQ(statistics.drives[1].reads, 2u);
+  EXPECT_EQ(statistics.drives[1].path, second_folder.path().string());
+}
+
+// Pages of the page cache and of mappings count against a control group, and mapped ones against
+// the process: what was copied must be let go.
+TEST_P(ReaderTest, what_was_read_does_not_stay_in_the_process) {
+#ifdef SLUICE_SANITIZED
+  GTEST_SKIP() << "the sanitizer keeps memory of its own";
+#endif
+  constexpr std::uint64_t kExtent = 4 << 20;
+  constexpr std::uint64_t kExtents = 32;
+  const auto path = folder_.file("sparse", 0);
+  std::filesystem::resize_file(path, kExtent * kExtents);
+  auto reader = make();
+  const auto file = reader->open(path);
+  const Room room(reader->room_for(kExtent));
+  const auto read = [&](std::uint64_t extent) {
+    ASSERT_TRUE(read_now(*reader, {*file, extent * kExtent, kExtent}, room.bytes(), Purpose::other)
+                    .has_value());
+  };
+  read(0);
+  const std::uint64_t before = resident_memory();
+  for (std::uint64_t extent = 1; extent < kExtents; ++extent) read(extent);
+  EXPECT_LT(resident_memory(), before + 8 * kExtent);
+}
+
+/// Notes for which ranges the page cache is told to let go.
+class DropWatcher final : public System {
+ public:
+  void drop_cache(int, std::uint64_t offset, std::uint64_t length) const override {
+    const std::scoped_lock lock(mutex_);
+    for (std::uint64_t page = offset / 4096; page * 4096 < offset + length; ++page) {
+      dropped_.insert(page);
+    }
+  }
+  std::size_t pages() const {
+    const std::scoped_lock lock(mutex_);
+    return dropped_.size();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::set<std::uint64_t> dropped_;
+};
+
+TEST_P(ReaderTest, buffered_reads_drop_the_page_cache_behind_them) {
+  if (GetParam().direct || GetParam().mode == IoMode::mmap) GTEST_SKIP() << "not a buffered way";
+  DropWatcher system;
+  ReaderOptions with = options();
+  with.system = &system;
+  auto reader = make(with);
+  const auto file = reader->open(folder_.file("data", 100101));
+  expect_content(*reader, *file, 0, 100101);
+  EXPECT_EQ(system.pages(), (100101u + 4095) / 4096);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ReaderTest, ::testing::ValuesIn(testing::all_ways()),
                          testing::way_name);
 
@@ -303,12 +382,12 @@ class FaultTest : public ReaderTest {
   using Kind = SystemFault::Kind;
 
   /// Reads all of a file of 100101 bytes in pieces of 8 KiB while `faults` happen.
-  Result<std::vector<std::byte>> read(std::vector<SystemFault> faults, bool arm_before_open) {
+  Result<std::vector<std::byte>> read(std::vector<SystemFault> faults, bool armed_from_the_start) {
     FaultySystem system(std::move(faults));
     ReaderOptions with = options();
     with.system = &system;
+    if (armed_from_the_start) system.arm();
     auto reader = make(with);
-    if (arm_before_open) system.arm();
     const auto path = folder_.file("data", kSize);
     SLUICE_ASSIGN(const FileId file, reader->open(path));
     system.arm();
@@ -383,6 +462,26 @@ TEST_P(FaultTest, a_drive_that_only_says_try_again_ends_in_an_error) {
   const auto bytes = read({{.kind = Kind::again}}, false);
   ASSERT_FALSE(bytes.has_value());
   EXPECT_EQ(bytes.error().kind, ErrorKind::drive);
+}
+
+TEST_P(FaultTest, a_system_that_refuses_the_means_of_a_reader_is_read_by_others) {
+  for (const int error : {EPERM, ENOSYS}) {
+    const auto bytes = read({{.kind = Kind::refuse_ring, .error_number = error},
+                             {.kind = Kind::refuse_copy, .error_number = error}},
+                            true);
+    ASSERT_TRUE(bytes.has_value()) << bytes.error().message;
+    EXPECT_TRUE(is_content(*bytes, 0));
+    EXPECT_EQ(hits_, GetParam().mode == IoMode::pread ? 0u : 1u);
+  }
+}
+
+TEST_P(FaultTest, a_ring_that_is_full_for_the_moment_is_tried_again) {
+  if (GetParam().mode != IoMode::uring) GTEST_SKIP() << "no ring";
+  for (const int error : {EAGAIN, EBUSY, EINTR, ENOMEM}) {
+    const auto bytes = read({{.kind = Kind::busy_ring, .every = 2, .error_number = error}}, false);
+    ASSERT_TRUE(bytes.has_value()) << bytes.error().message;
+    EXPECT_TRUE(is_content(*bytes, 0));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FaultTest, ::testing::ValuesIn(testing::all_ways()),
