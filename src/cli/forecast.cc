@@ -22,7 +22,7 @@ constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 std::set<std::uint64_t> ladder(std::uint64_t payload) {
   if (payload >= 8 * kGiB) return {8 * kGiB, 16 * kGiB, 32 * kGiB, 64 * kGiB, 128 * kGiB};
   std::set<std::uint64_t> sizes;
-  for (const std::uint64_t halves : {1, 2, 4}) {
+  for (const std::uint64_t halves : {1u, 2u, 4u}) {
     sizes.insert(round_up(payload * halves / 2, kMiB));
   }
   return sizes;
