@@ -65,12 +65,12 @@ HWY_INLINE void add_step(const std::uint8_t* codes, const std::uint8_t* scales, 
   Format::decode(codes, w);
   Floats scale = hn::Zero(floats);
   if constexpr (kScaled) scale = Format::scales(scales);
-  HWY_UNROLL(4)
+  SLUICE_UNROLL(4)
   for (std::size_t t = 0; t < kPositions; ++t) {
     const float* xt = x + t * x_stride;
     Floats sum = kScaled ? hn::Mul(w[0], hn::LoadU(floats, xt))
                          : hn::MulAdd(w[0], hn::LoadU(floats, xt), acc[t]);
-    HWY_UNROLL(8)
+    SLUICE_UNROLL(8)
     for (std::size_t v = 1; v < Format::kVectors; ++v) {
       sum = hn::MulAdd(w[v], hn::LoadU(floats, xt + v * kLanes), sum);
     }
@@ -78,16 +78,11 @@ HWY_INLINE void add_step(const std::uint8_t* codes, const std::uint8_t* scales, 
   }
 }
 
-/// For weights that were read just before.
-struct NoReadAhead {
-  void row(std::size_t) const {}
-  void advance() const {}
-};
-
 /// y[t * y_stride + r] for kRows rows from `row` on and kPositions positions.
-template <class Format, std::size_t kRows, std::size_t kPositions, class Ahead>
+template <class Format, std::size_t kRows, std::size_t kPositions>
 HWY_INLINE void row_sums(const Matrix<Format>& w, std::size_t row, const float* x,
-                         std::size_t x_stride, Ahead& ahead, float* y, std::size_t y_stride) {
+                         std::size_t x_stride, ReadAhead<Format, kRows> ahead, float* y,
+                         std::size_t y_stride) {
   const FloatTag floats;
   const RowBytes from = w.at(row, 0);
   Floats acc[kRows][kPositions];
@@ -95,7 +90,7 @@ HWY_INLINE void row_sums(const Matrix<Format>& w, std::size_t row, const float* 
     for (Floats& sum : row_acc) sum = hn::Zero(floats);
   }
   for (std::size_t s = 0; s < w.steps; ++s) {
-    HWY_UNROLL(8)
+    SLUICE_UNROLL(8)
     for (std::size_t r = 0; r < kRows; ++r) {
       ahead.row(r);
       add_step<Format, kPositions>(from.data + r * from.stride + s * Format::kBytes,
@@ -106,7 +101,7 @@ HWY_INLINE void row_sums(const Matrix<Format>& w, std::size_t row, const float* 
   }
   if (w.partial_columns > 0) {
     const auto last = w.template partial_step<kRows>(row, kRows);
-    HWY_UNROLL(8)
+    SLUICE_UNROLL(8)
     for (std::size_t r = 0; r < kRows; ++r) {
       add_step<Format, kPositions>(last.codes[r], last.scales[r], x + w.steps * Format::kColumns,
                                    x_stride, acc[r]);
@@ -119,63 +114,70 @@ HWY_INLINE void row_sums(const Matrix<Format>& w, std::size_t row, const float* 
   }
 }
 
-/// row_sums() for at most kMost positions.
-template <class Format, std::size_t kRows, std::size_t kMost, class Ahead>
-HWY_INLINE void row_sums_of(std::size_t positions, const Matrix<Format>& w, std::size_t row,
-                            const float* x, std::size_t x_stride, Ahead& ahead, float* y,
-                            std::size_t y_stride) {
-  if constexpr (kMost > 1) {
-    if (positions < kMost) {
-      return row_sums_of<Format, kRows, kMost - 1>(positions, w, row, x, x_stride, ahead, y,
-                                                   y_stride);
-    }
-  }
-  row_sums<Format, kRows, kMost>(w, row, x, x_stride, ahead, y, y_stride);
-}
-
-/// All positions for the rows [first, last), a multiple of kRows. The weights of some rows are read
-/// from memory for the first positions and from the cache for the others.
-template <class Format, std::size_t kRows, std::size_t kPositions>
-HWY_NOINLINE void positions_of(const Matrix<Format>& w, std::size_t first, std::size_t last,
-                               const float* x, std::size_t x_stride, std::size_t positions,
-                               float* y, std::size_t y_stride) {
-  ReadAhead<Format, kRows> ahead(w);
-  NoReadAhead none;
+/// One position: bound by memory. For the rows [first, last), a multiple of kRows.
+template <class Format, std::size_t kRows>
+HWY_NOINLINE void one_position(const Matrix<Format>& w, std::size_t first, std::size_t last,
+                               const float* x, float* y) {
+  ReadAhead<Format, kRows> ahead(w, first);
   for (std::size_t row = first; row < last; row += kRows) {
-    std::size_t t = std::min(positions, kPositions);
-    row_sums_of<Format, kRows, kPositions>(t, w, row, x, x_stride, ahead, y + row, y_stride);
-    for (; t < positions; t += kPositions) {
-      row_sums_of<Format, kRows, kPositions>(std::min(positions - t, kPositions), w, row,
-                                             x + t * x_stride, x_stride, none,
-                                             y + t * y_stride + row, y_stride);
-    }
+    row_sums<Format, kRows, 1>(w, row, x, 0, ahead, y + row, 0);
+    ahead.next_rows();
   }
 }
 
-template <class Format, std::size_t kRows, std::size_t kPositions>
-void multiply(const Matrix<Format>& w, const float* x, std::size_t x_stride, std::size_t positions,
-              float* y, std::size_t y_stride) {
-  const std::size_t grouped = w.rows - w.rows % kRows;
-  positions_of<Format, kRows, kPositions>(w, 0, grouped, x, x_stride, positions, y, y_stride);
-  positions_of<Format, 1, kPositions>(w, grouped, w.rows, x, x_stride, positions, y, y_stride);
+/// Several positions: bound by arithmetic. The weights of four rows come from memory for the first
+/// four positions and from the cache for the others; 16 sums are formed at once.
+template <class Format>
+HWY_NOINLINE void positions_by_four(const Matrix<Format>& w, std::size_t last, const float* x,
+                                    std::size_t x_stride, std::size_t positions, float* y,
+                                    std::size_t y_stride) {
+  ReadAhead<Format, 4> ahead(w);
+  for (std::size_t row = 0; row < last; row += 4) {
+    std::size_t t = 0;
+    for (; t + 4 <= positions; t += 4) {
+      row_sums<Format, 4, 4>(w, row, x + t * x_stride, x_stride, ahead, y + t * y_stride + row,
+                             y_stride);
+    }
+    const float* xt = x + t * x_stride;
+    float* yt = y + t * y_stride + row;
+    switch (positions - t) {
+      case 1:
+        row_sums<Format, 4, 1>(w, row, xt, x_stride, ahead, yt, y_stride);
+        break;
+      case 2:
+        row_sums<Format, 4, 2>(w, row, xt, x_stride, ahead, yt, y_stride);
+        break;
+      case 3:
+        row_sums<Format, 4, 3>(w, row, xt, x_stride, ahead, yt, y_stride);
+        break;
+      default:
+        break;
+    }
+    ahead.next_rows();
+  }
 }
 
 template <class Format>
-void matmul_as(const Rows& rows, const float* prepared, std::size_t positions, float* y,
+void matmul_as(const Rows& rows, const float* x, std::size_t positions, float* y,
                std::size_t y_stride) {
   const Matrix<Format> w(rows);
   const std::size_t x_stride = padded(rows.columns);
-  if (positions == 1) {  // bound by memory: as many rows at once as make the best of it
-    return multiply<Format, Format::kRowsAtOnce, 1>(w, prepared, x_stride, 1, y, y_stride);
+  const std::size_t at_once = positions == 1 ? Format::kRowsAtOnce : 4;
+  const std::size_t grouped = w.rows - w.rows % at_once;
+  if (positions == 1) {
+    one_position<Format, Format::kRowsAtOnce>(w, 0, grouped, x, y);
+  } else {
+    // No more positions at a time than the cache holds, since each group of rows reads them all.
+    constexpr std::size_t kCachedFloats = 1 << 18;
+    const std::size_t most =
+        std::max<std::size_t>(kCachedFloats / std::max<std::size_t>(x_stride, 1), 8);
+    for (std::size_t t = 0; t < positions; t += most) {
+      positions_by_four<Format>(w, grouped, x + t * x_stride, x_stride,
+                                std::min(positions - t, most), y + t * y_stride, y_stride);
+    }
   }
-  // Bound by arithmetic: 16 sums at once, and no more positions than the cache holds, since each
-  // group of rows reads them all.
-  constexpr std::size_t kCachedFloats = 1 << 18;
-  const std::size_t most =
-      std::max<std::size_t>(kCachedFloats / std::max<std::size_t>(x_stride, 1), 8);
-  for (std::size_t t = 0; t < positions; t += most) {
-    multiply<Format, 4, 4>(w, prepared + t * x_stride, x_stride, std::min(positions - t, most),
-                           y + t * y_stride, y_stride);
+  for (std::size_t t = 0; t < positions; ++t) {
+    one_position<Format, 1>(w, grouped, w.rows, x + t * x_stride, y + t * y_stride);
   }
 }
 

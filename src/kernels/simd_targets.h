@@ -5,7 +5,17 @@
 
 // Not worth their code: SSSE3 without SSE4 is extinct, and SVE vectors have no size that the
 // compiler knows, which the register blocking of the kernels needs (those machines have NEON too).
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#define SLUICE_NOT_COMPILED (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+
+#if defined(SLUICE_SANITIZED)
+// Sanitizers make of these files minutes of compilation: one instruction set less (SSE4's code is
+// AVX2's but for the width), and loops stay loops.
+#define HWY_DISABLED_TARGETS (SLUICE_NOT_COMPILED | HWY_SSE4)
+#define SLUICE_UNROLL(count)
+#else
+#define HWY_DISABLED_TARGETS SLUICE_NOT_COMPILED
+#define SLUICE_UNROLL(count) HWY_UNROLL(count)
+#endif
 
 #include <string_view>
 

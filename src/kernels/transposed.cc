@@ -85,7 +85,7 @@ HWY_INLINE void add_step(const RowBytes& from, const float* a, float* sums) {
   for (std::size_t v = 0; v < Format::kVectors; ++v) {
     sum[v] = hn::Load(floats, sums + v * kLanes);
   }
-  HWY_UNROLL(8)
+  SLUICE_UNROLL(8)
   for (std::size_t r = 0; r < kRows; ++r) {
     Floats w[Format::kVectors];
     Format::decode(from.data + r * from.stride, w);

@@ -272,12 +272,16 @@ class ReadAhead {
     hwy::Prefetch(reinterpret_cast<const void*>(next_ + r * stride_ + step_ * Format::kBytes));
   }
 
+  /// The reader goes on to its next step.
   HWY_INLINE void advance() {
     if (++step_ == steps_) {
       step_ = 0;
-      next_ += kRows * stride_;
+      next_rows();
     }
   }
+
+  /// The reader goes on to the same step of the next group.
+  HWY_INLINE void next_rows() { next_ += kRows * stride_; }
 
  private:
   std::uintptr_t next_;  // a number: it runs past the end of the matrix
