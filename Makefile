@@ -51,8 +51,8 @@ format: dev-deps ## format the sources in place
 	@scripts/lint --format
 
 lint: dev-deps ## check format, clang-tidy and layers
-	@cmake --preset release > /dev/null
-	@scripts/lint build
+	@cmake --preset lint > /dev/null
+	@scripts/lint build/lint
 
 clean: ## remove what was built
 	rm -rf build

@@ -29,6 +29,9 @@ if(SLUICE_SANITIZE)
   add_compile_definitions(SLUICE_SANITIZED=1)
 endif()
 
+# What nearly every source includes, compiled once per target: half of a build would go into it.
+set(sluice_common_headers <fmt/format.h> <filesystem> <functional> <memory> <string> <vector>)
+
 # sluice_layer(NAME DEPENDENCY...): src/NAME/*.cc becomes the library sluice_NAME.
 # What a layer may link is what it may include; scripts/check-layers holds the includes to it.
 function(sluice_layer name)
@@ -41,6 +44,9 @@ function(sluice_layer name)
     add_library(sluice_${name} STATIC ${sources})
     set(scope PUBLIC)
     target_link_libraries(sluice_${name} PRIVATE sluice_warnings)
+    if(NOT name STREQUAL kernels)  # its sources are compiled once per target of the processor
+      target_precompile_headers(sluice_${name} PRIVATE ${sluice_common_headers})
+    endif()
   endif()
   target_include_directories(sluice_${name} ${scope}
     ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
@@ -60,6 +66,10 @@ function(sluice_layer_tests name)
   endif()
   target_link_libraries(test_${name} PRIVATE ${library} sluice_warnings GTest::gtest_main
     nlohmann_json::nlohmann_json)
+  # Tests run once for each time that they are built: what counts is how long the build takes.
+  target_compile_options(test_${name} PRIVATE -O0)
+  target_precompile_headers(test_${name} PRIVATE ${sluice_common_headers} <gtest/gtest.h>
+    <nlohmann/json.hpp>)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_compile_definitions(test_${name} PRIVATE
     SLUICE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" SLUICE_PROGRAM="${CMAKE_BINARY_DIR}/sluice")
