@@ -215,35 +215,35 @@ std::string direct_io_refusal(const fs::path& file) {
 std::vector<std::string> advice_for(const Machine& machine) {
   std::vector<std::string> advice;
   if (!machine.io_uring_refusal.empty()) {
-    advice.push_back(
+    advice.emplace_back(
         "io_uring is refused, so a pool of threads reads instead: allow io_uring_setup, _enter and "
         "_register in the container's seccomp profile, or set kernel.io_uring_disabled to 0");
   }
   if (machine.huge_pages == "never") {
-    advice.push_back(
+    advice.emplace_back(
         "huge pages are off, which slows reads and kernels: write madvise to "
         "/sys/kernel/mm/transparent_hugepage/enabled");
   }
   if (machine.memory_limit && *machine.memory_limit < machine.memory_bytes / 2) {
-    advice.push_back(
+    advice.emplace_back(
         fmt::format("the control group allows {} of the machine's {}: a higher limit saves reads",
                     format_size(*machine.memory_limit), format_size(machine.memory_bytes)));
   }
   if (machine.usable < machine.cores) {
-    advice.push_back(fmt::format("the process may use {} of {} cores (its affinity)",
+    advice.emplace_back(fmt::format("the process may use {} of {} cores (its affinity)",
                                  machine.usable, machine.cores));
   }
   if (machine.core_quota && *machine.core_quota < machine.usable) {
-    advice.push_back(fmt::format(
+    advice.emplace_back(fmt::format(
         "the control group allows the time of {:.1f} cores: --threads above that gains nothing",
         *machine.core_quota));
   }
   if (machine.files_limit && *machine.files_limit < kWantedFiles) {
-    advice.push_back(fmt::format("{} files may be open (ulimit -n): raise it to {}",
+    advice.emplace_back(fmt::format("{} files may be open (ulimit -n): raise it to {}",
                                  *machine.files_limit, kWantedFiles));
   }
   if (machine.kernels == "EMU128" || machine.kernels == "SCALAR") {
-    advice.push_back("the processor has no vector instructions that the kernels know");
+    advice.emplace_back("the processor has no vector instructions that the kernels know");
   }
   return advice;
 }
