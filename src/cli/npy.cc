@@ -42,6 +42,12 @@ std::string npy_header(std::string_view descr, std::span<const std::uint64_t> sh
 
 Result<NpyFile> NpyFile::create(const std::filesystem::path& path, std::string_view descr,
                                 std::vector<std::uint64_t> shape) {
+  // The finished file takes the place of what is there: never that of a device, pipe or folder.
+  std::error_code ignored;
+  const auto there = std::filesystem::status(path, ignored);
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
+    return fail(ErrorKind::usage, "{}: is there already and is no regular file", path.string());
+  }
   NpyFile file;
   file.path_ = path;
   file.temporary_ = path;
