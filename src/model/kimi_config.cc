@@ -250,13 +250,17 @@ void read_root(const nlohmann::json& root, KimiConfig& config, std::vector<std::
   fields.finish();
 }
 
-void read_end_ids(const nlohmann::json& root, KimiConfig& config) {
+void read_end_ids(const nlohmann::json& root, KimiConfig& config,
+                  std::vector<std::string>& faults) {
   for (const nlohmann::json* object :
        {&root, root.contains("text_config") ? &root["text_config"] : &root}) {
     const auto found = object->find("eos_token_id");
-    if (found == object->end() || !found->is_number_unsigned()) continue;
-    const auto id = found->get<std::uint64_t>();
-    if (id < config.vocabulary) config.end_ids = {static_cast<std::int32_t>(id)};
+    if (found == object->end() || found->is_null()) continue;
+    if (!found->is_number_unsigned() || found->get<std::uint64_t>() >= config.vocabulary) {
+      faults.emplace_back("config.json: eos_token_id: expected an id of the vocabulary");
+      return;
+    }
+    config.end_ids = {static_cast<std::int32_t>(found->get<std::uint64_t>())};
   }
 }
 
@@ -267,10 +271,10 @@ Result<KimiConfig> parse_kimi_config(const std::string& text) {
   KimiConfig config;
   std::vector<std::string> faults;
   read_root(root, config, faults);
+  read_end_ids(root, config, faults);
   if (!faults.empty()) {
     return fail(ErrorKind::model_files, "{}", fmt::join(faults, "\n"));
   }
-  read_end_ids(root, config);
   return config;
 }
 

@@ -129,6 +129,8 @@ TEST(KimiConfig, WhatIsNotSupportedIsRefusedByName) {
       {"hidden_size", "96"},
       {"vocab_size", 1e30},
       {"rms_norm_eps", 0},
+      {"eos_token_id", "x"},
+      {"eos_token_id", 512},
       {"a_field_of_the_future", 1},
   };
   for (const auto& [field, value] : refused) {
