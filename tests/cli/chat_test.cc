@@ -79,6 +79,7 @@ TEST(Chat, CtrlCAtThePromptEndsTheProgram) {
   program.write("/help\n");
   ASSERT_TRUE(program.wait_for_err("/reset"));
   program.interrupt();
+  ASSERT_TRUE(program.wait_for_err("interrupted"));  // before the end of its input can be seen
   const Finished chat = program.finish();
   EXPECT_EQ(chat.exit_code, 130);
 }

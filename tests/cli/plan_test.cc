@@ -77,7 +77,8 @@ TEST(PlanCommand, TwiceTheDriveHalvesWhatTheDriveLimits) {
   const Json one = line_at(plain_plan(), 16 * kGiB);
   const Json two = line_at(plan({"--drive", "3", "--drive", "3"}), 16 * kGiB);
   ASSERT_EQ(one.at("limit"), "drive");
-  EXPECT_NEAR(one.at("drive_s").get<double>(), 2 * two.at("drive_s").get<double>(), 1e-6);
+  // Two runs of the program differ by some KiB of their own, and so by some KiB of weights.
+  EXPECT_NEAR(one.at("drive_s").get<double>() / two.at("drive_s").get<double>(), 2, 1e-3);
   EXPECT_EQ(one.at("helps_most").at("change"), "drive_speed");
 }
 
