@@ -231,7 +231,7 @@ std::vector<std::string> advice_for(const Machine& machine) {
   }
   if (machine.usable < machine.cores) {
     advice.emplace_back(fmt::format("the process may use {} of {} cores (its affinity)",
-                                 machine.usable, machine.cores));
+                                    machine.usable, machine.cores));
   }
   if (machine.core_quota && *machine.core_quota < machine.usable) {
     advice.emplace_back(fmt::format(
@@ -240,7 +240,7 @@ std::vector<std::string> advice_for(const Machine& machine) {
   }
   if (machine.files_limit && *machine.files_limit < kWantedFiles) {
     advice.emplace_back(fmt::format("{} files may be open (ulimit -n): raise it to {}",
-                                 *machine.files_limit, kWantedFiles));
+                                    *machine.files_limit, kWantedFiles));
   }
   if (machine.kernels == "EMU128" || machine.kernels == "SCALAR") {
     advice.emplace_back("the processor has no vector instructions that the kernels know");
