@@ -154,8 +154,11 @@ Result<std::span<const float>> Engine::feed(model::SequenceState& sequence,
   SLUICE_CHECK(!tokens.empty());
   if (sequence.length() + tokens.size() > sequence.context()) {
     return fail(ErrorKind::memory,
-                "{} tokens after {} do not fit into the context of {}; raise --ctx", tokens.size(),
-                sequence.length(), sequence.context());
+                "{} tokens{} do not fit into the context of {}; --ctx {} is the least that holds "
+                "them",
+                tokens.size(),
+                sequence.length() > 0 ? fmt::format(" after {}", sequence.length()) : "",
+                sequence.context(), sequence.length() + tokens.size());
   }
   SLUICE_CHECK(!options.on_logits || options_.all_logits);
   Watcher watcher(*this, options, tokens.size());

@@ -49,8 +49,13 @@ std::size_t layers_with_experts(const Blocks& blocks) {
 
 /// The least that a pass can run with: two tiles under way and one expert at a time.
 Placement smallest(const Blocks& blocks, const io::Reader& reader) {
+  // The largest group of rows sizes the ring whatever the tiles: smaller ones would only be more.
+  std::uint64_t tile_bytes = kSmallestTile;
+  for (const MatrixBlock& matrix : blocks.matrices) {
+    tile_bytes = std::max(tile_bytes, matrix.row_bytes() * matrix.rows_together);
+  }
   Placement placement;
-  placement.schedule = make_schedule(blocks, kSmallestTile);
+  placement.schedule = make_schedule(blocks, tile_bytes);
   placement.resident.assign(placement.schedule.tiles.size(), false);
   placement.ring_bytes = 2 * longest_room(placement.schedule, reader);
   placement.slot_bytes = slot_bytes(blocks, reader);
