@@ -224,6 +224,21 @@ TEST(Open, WhatIsUnusualButLegalOpens) {
         1);
 }
 
+TEST(Open, OffsetsBeyond4GiBAreExact) {  // IO-18
+  TempFolder folder;
+  constexpr std::uint64_t kFar = std::uint64_t{5} << 30;
+  const std::string start = weight_file(header_of({entry("a", 0, kFar), entry("b", kFar, 4)}), 0);
+  const auto path = folder.write("model.safetensors", start);
+  std::filesystem::resize_file(path, start.size() + kFar + 4);  // a hole
+  const auto checkpoint = Checkpoint::open(path);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  EXPECT_EQ(checkpoint->find("a")->bytes, kFar);
+  EXPECT_EQ(checkpoint->find("b")->offset, start.size() + kFar);
+  EXPECT_EQ(checkpoint->payload_bytes(), kFar + 4);
+  std::filesystem::resize_file(path, start.size() + kFar - 1);
+  expect_says(fault_of(path), {"missing 5;", "2 tensors are cut off, the first is 'a'"});
+}
+
 TEST(Open, EveryDTypeIsKnownByItsName) {
   TempFolder folder;
   for (const DType dtype : {DType::boolean, DType::u8, DType::i8, DType::f8_e4m3, DType::f8_e5m2,
