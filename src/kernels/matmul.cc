@@ -35,22 +35,13 @@ void prepare_as(const float* x, std::size_t x_stride, std::size_t columns, std::
   for (std::size_t t = 0; t < positions; ++t) {
     const float* from = x + t * x_stride;
     float* to = prepared + t * padded(columns);
-    std::size_t first = 0;
-    for (; first + Format::kColumns <= columns; first += Format::kColumns) {
-      for (std::size_t v = 0; v < Format::kVectors; ++v) {
-        for (std::size_t lane = 0; lane < kLanes; ++lane) {
-          to[first + v * kLanes + lane] = from[first + Format::column_of(v, lane)];
-        }
-      }
+    const std::size_t partial = columns % Format::kColumns;
+    const std::size_t whole = columns - partial;
+    for (std::size_t first = 0; first < whole; first += Format::kColumns) {
+      to_decoded_order<Format>(from + first, Format::kColumns, to + first);
     }
-    std::fill(to + first, to + padded(columns), 0.0f);
-    if (first == columns) continue;
-    for (std::size_t v = 0; v < Format::kVectors; ++v) {
-      for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        const std::size_t column = first + Format::column_of(v, lane);
-        if (column < columns) to[first + v * kLanes + lane] = from[column];
-      }
-    }
+    std::fill(to + whole, to + padded(columns), 0.0f);
+    if (partial > 0) to_decoded_order<Format>(from + whole, partial, to + whole);
   }
 }
 

@@ -8,12 +8,15 @@
 namespace sluice::kernels::scalar {
 namespace {
 
+/// e^x, 0 where it would be subnormal; a NaN stays one.
+float exp_of(float x) { return x < -87.33654f ? 0.0f : std::exp(x); }
+
 float sigmoid_of(float x) {
-  const float e = std::exp(-std::fabs(x));
+  const float e = exp_of(-std::fabs(x));
   return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
-float softplus_of(float x) { return std::max(x, 0.0f) + std::log1p(std::exp(-std::fabs(x))); }
+float softplus_of(float x) { return std::max(x, 0.0f) + std::log1p(exp_of(-std::fabs(x))); }
 
 float capped(float x, float cap) { return cap * std::tanh(x / cap); }
 
@@ -85,7 +88,7 @@ void kda_decay(const float* raw, std::size_t n, float a_log, bool has_bound, flo
                float* out) {
   const float a = std::exp(a_log);
   for (std::size_t i = 0; i < n; ++i) {
-    out[i] = std::exp(has_bound ? bound * sigmoid_of(a * raw[i]) : -a * softplus_of(raw[i]));
+    out[i] = exp_of(has_bound ? bound * sigmoid_of(a * raw[i]) : -a * softplus_of(raw[i]));
   }
 }
 
@@ -112,7 +115,7 @@ void softmax(float* x, std::size_t n) {
   const float largest = *std::max_element(x, x + n);
   float sum = 0.0f;
   for (std::size_t i = 0; i < n; ++i) {
-    x[i] = std::exp(x[i] - largest);
+    x[i] = exp_of(x[i] - largest);
     sum += x[i];
   }
   for (std::size_t i = 0; i < n; ++i) x[i] /= sum;
@@ -146,8 +149,8 @@ void attention_residual(std::span<const float* const> sources, const float* dire
     const float root = std::sqrt(dot(source, source, n) / static_cast<float>(n) + epsilon);
     const float score = dot(source, direction, n) / root;
     const float next = std::max(largest, score);
-    const float fade = std::exp(largest - next);
-    const float weight = std::exp(score - next);
+    const float fade = exp_of(largest - next);
+    const float weight = exp_of(score - next);
     for (std::size_t i = 0; i < n; ++i) out[i] = out[i] * fade + weight * source[i];
     total = total * fade + weight;
     largest = next;

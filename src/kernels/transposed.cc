@@ -24,18 +24,6 @@ using scalar::decode_row;
 
 #else
 
-/// Calls visit(column, position in the order of decode()) for the first `columns` columns of a
-/// step.
-template <class Format, class Visit>
-HWY_INLINE void for_each_column(std::size_t columns, Visit visit) {
-  for (std::size_t v = 0; v < Format::kVectors; ++v) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      const std::size_t column = Format::column_of(v, lane);
-      if (column < columns) visit(column, v * kLanes + lane);
-    }
-  }
-}
-
 template <class Format>
 void decode_step(const std::uint8_t* codes, const std::uint8_t* scales, std::size_t columns,
                  float* out) {
@@ -63,18 +51,6 @@ void decode_row_as(const Rows& rows, std::size_t row, float* out) {
     decode_step<Format>(last.codes[0], last.scales[0], w.partial_columns,
                         out + w.steps * Format::kColumns);
   }
-}
-
-/// Copies `columns` numbers of a step into the order of decode(), or back.
-template <class Format>
-void to_decoded_order(const float* from, std::size_t columns, float* to) {
-  for_each_column<Format>(columns, [=](std::size_t column, std::size_t position)
-                                       HWY_ATTR { to[position] = from[column]; });
-}
-template <class Format>
-void from_decoded_order(const float* from, std::size_t columns, float* to) {
-  for_each_column<Format>(columns, [=](std::size_t column, std::size_t position)
-                                       HWY_ATTR { to[column] = from[position]; });
 }
 
 /// sums += a[r] * row r for each of kRows rows in order, over one step.

@@ -198,12 +198,37 @@ struct Mxfp4 {
   }
 };
 
+/// Calls visit(column, position in the order of decode()) for the first `columns` columns of a
+/// step.
+template <class Format, class Visit>
+HWY_INLINE void for_each_column(std::size_t columns, Visit visit) {
+  for (std::size_t v = 0; v < Format::kVectors; ++v) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const std::size_t column = Format::column_of(v, lane);
+      if (column < columns) visit(column, v * kLanes + lane);
+    }
+  }
+}
+
+/// Copies `columns` numbers of a step into the order of decode(), or back.
+template <class Format>
+HWY_INLINE void to_decoded_order(const float* from, std::size_t columns, float* to) {
+  for_each_column<Format>(columns, [=](std::size_t column, std::size_t position)
+                                       HWY_ATTR { to[position] = from[column]; });
+}
+template <class Format>
+HWY_INLINE void from_decoded_order(const float* from, std::size_t columns, float* to) {
+  for_each_column<Format>(columns, [=](std::size_t column, std::size_t position)
+                                       HWY_ATTR { to[column] = from[position]; });
+}
+
 /// The last columns % kColumns columns of some rows, zeros after them: what the kernels below read
 /// when the last step is partial, since nothing lets them read past the end of a row.
 template <class Format, std::size_t kRows>
 struct PartialStep {
   PartialStep(const RowBytes& w, std::size_t rows, std::size_t bytes, std::size_t scale_bytes) {
-    std::memset(this, 0, sizeof(*this));
+    std::memset(codes, 0, sizeof(codes));
+    std::memset(scales, 127, sizeof(scales));  // 1: a subnormal number would be slow
     for (std::size_t r = 0; r < rows; ++r) {
       std::memcpy(codes[r], w.data + r * w.stride, bytes);
       if constexpr (Format::kScales > 0) {
@@ -223,7 +248,8 @@ template <class Format>
 struct Matrix {
   explicit Matrix(const Rows& w)
       : bytes{reinterpret_cast<const std::uint8_t*>(w.data), bytes_per_row(w.format, w.columns),
-              reinterpret_cast<const std::uint8_t*>(w.scales), w.columns / 32},
+              reinterpret_cast<const std::uint8_t*>(w.scales),
+              Format::kScales > 0 ? w.columns / 32 : 0},
         rows(w.rows),
         steps(w.columns / Format::kColumns),
         partial_columns(w.columns % Format::kColumns),
