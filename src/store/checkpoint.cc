@@ -117,6 +117,10 @@ Result<std::unique_ptr<Checkpoint::Directory>> Checkpoint::read(const std::files
   SLUICE_ASSIGN(ModelFiles model, locate(path, faults));
   auto directory = std::make_unique<Directory>();
   TensorTable& table = directory->table;
+  if (model.index) {
+    table.reserve(static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(model.index->lines(), TensorTable::kMaxTensors)));
+  }
   const auto all_names = read_shards(model, table, directory->files, faults);
   if (model.index) {
     compare_with_index(*model.index, model.index_name, table, directory->files, all_names, faults);

@@ -28,6 +28,13 @@ class IdTable {
     return std::nullopt;
   }
 
+  /// Takes room for this many ids at once. Only while the table is empty.
+  void reserve(std::uint32_t ids) {
+    std::size_t slots = kFirstSlots;
+    while (3 * slots < 4 * (std::size_t{ids} + 1)) slots *= 2;
+    slots_.assign(slots, kFree);
+  }
+
   /// Adds the next id, whose key has this hash. hash_of(id) is asked for the ids before it when the
   /// table grows. At most kMaxIds.
   template <class HashOf>

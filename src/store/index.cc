@@ -44,6 +44,7 @@ class IndexReader {
   }
 
   std::optional<std::uint64_t> total_size() const { return total_size_; }
+  std::uint64_t lines() const { return lines_; }
 
  private:
   simdjson::error_code read_key(std::string_view key, ondemand::value value) {
@@ -163,6 +164,7 @@ struct Index::State {
   ShardNumbers numbers;
   std::vector<std::string> shards;
   std::optional<std::uint64_t> total_size;
+  std::uint64_t lines = 0;
 };
 
 Index::Index(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -195,11 +197,14 @@ std::optional<Index> Index::parse(PaddedText text, std::string_view file, FaultL
   }
   state->shards = state->numbers.sort();
   state->total_size = reader.total_size();
+  state->lines = reader.lines();
   if (state->shards.empty()) return std::nullopt;
   return Index(std::move(state));
 }
 
 const std::vector<std::string>& Index::shards() const { return state_->shards; }
+
+std::uint64_t Index::lines() const { return state_->lines; }
 
 std::optional<std::uint64_t> Index::total_size() const { return state_->total_size; }
 

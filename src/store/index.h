@@ -34,6 +34,8 @@ class Index {
 
   /// The files that tensors are said to be in, sorted, each once. All are plain file names.
   const std::vector<std::string>& shards() const;
+  /// Lines of the weight map.
+  std::uint64_t lines() const;
   /// `metadata.total_size`, if it is given and a whole number.
   std::optional<std::uint64_t> total_size() const;
   /// Calls visit(tensor name, index into shards()) for each line of the weight map whose file name

@@ -67,6 +67,11 @@ TensorTable::TensorTable()
     : seed_(static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()) ^
             reinterpret_cast<std::uintptr_t>(this)) {}
 
+void TensorTable::reserve(std::uint32_t tensors) {
+  entries_.reserve(tensors);
+  by_name_.reserve(tensors);
+}
+
 void TensorTable::begin_file() { file_starts_.push_back(size()); }
 
 TensorTable::Added TensorTable::add(std::string_view name, DType dtype, const Shape& shape,

@@ -38,6 +38,9 @@ class TensorTable {
  public:
   TensorTable();
 
+  /// Takes room for about this many tensors at once. Only while the table is empty.
+  void reserve(std::uint32_t tensors);
+
   /// Tensors added from now on belong to the next file: 0, 1, 2, ...
   void begin_file();
 
