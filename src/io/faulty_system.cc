@@ -23,8 +23,11 @@ FaultySystem::FaultySystem(std::vector<SystemFault> faults, std::uint64_t seed)
 
 int FaultySystem::open(const char* path, bool direct) const {
   const int descriptor = System::open(path, direct);
+  if (descriptor < 0) return descriptor;
+  FileFacts facts;
+  System::describe(descriptor, facts);
   const std::scoped_lock lock(mutex_);
-  if (descriptor >= 0) opened_[descriptor] = {path, direct};
+  opened_[descriptor] = {.path = path, .direct = direct, .size = facts.size};
   return descriptor;
 }
 
@@ -57,16 +60,23 @@ FaultySystem::Verdict FaultySystem::judge(const Opened& file, std::size_t length
     const SystemFault& fault = faults_[i];
     if (!file.path.ends_with(fault.path_ending)) continue;
     if (!is_of_reads(fault.kind)) continue;
-    const bool direct_only = fault.direct_only || fault.kind == SystemFault::Kind::refuse_direct;
+    const bool direct_only = fault.direct_only || fault.kind == SystemFault::Kind::refuse_direct ||
+                             fault.kind == SystemFault::Kind::strict_direct;
     if (direct_only && !file.direct) continue;
     if (!is_due(i)) continue;
-    ++hits_;
-    apply(fault, offset, verdict);
+    apply(fault, file, offset, verdict);
   }
   return verdict;
 }
 
-void FaultySystem::apply(const SystemFault& fault, std::uint64_t offset, Verdict& verdict) const {
+void FaultySystem::apply(const SystemFault& fault, const Opened& file, std::uint64_t offset,
+                         Verdict& verdict) const {
+  const bool strict = fault.kind == SystemFault::Kind::strict_direct;
+  if (strict && offset % 512 == 0 && verdict.length % 512 == 0 &&
+      offset + verdict.length <= file.size) {
+    return;
+  }
+  ++hits_;
   const auto decide = [&verdict](std::int64_t result) {
     verdict.result = result;
     verdict.decided = true;
@@ -82,6 +92,7 @@ void FaultySystem::apply(const SystemFault& fault, std::uint64_t offset, Verdict
     case SystemFault::Kind::again:
       return decide(-EAGAIN);
     case SystemFault::Kind::refuse_direct:
+    case SystemFault::Kind::strict_direct:
       return decide(-EINVAL);
     case SystemFault::Kind::error:
       return decide(-fault.error_number);

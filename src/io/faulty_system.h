@@ -24,6 +24,7 @@ struct SystemFault {
     interrupted,    ///< EINTR
     again,          ///< EAGAIN
     refuse_direct,  ///< EINVAL, on direct reads only
+    strict_direct,  ///< EINVAL on direct reads beyond the end or not in whole blocks of 512
     error,          ///< `error_number`
     delay,          ///< the call is right, after a random time of up to `max_delay`
     shrink,         ///< the file ends at `size`
@@ -68,6 +69,7 @@ class FaultySystem final : public System {
   struct Opened {
     std::string path;
     bool direct = false;
+    std::uint64_t size = 0;
   };
   struct Mapped {
     Opened file;
@@ -85,7 +87,8 @@ class FaultySystem final : public System {
   bool is_due(std::size_t fault) const;
   Opened file_of(int descriptor) const;
   Verdict judge(const Opened& file, std::size_t length, std::uint64_t offset) const;
-  void apply(const SystemFault& fault, std::uint64_t offset, Verdict& verdict) const;
+  void apply(const SystemFault& fault, const Opened& file, std::uint64_t offset,
+             Verdict& verdict) const;
 
   const std::vector<SystemFault> faults_;
   std::atomic<bool> armed_{false};

@@ -520,6 +520,25 @@ TEST_P(DirectTest, refused_later_means_buffered_from_then_on) {
   EXPECT_FALSE(direct_);
 }
 
+// Some kernels refuse a direct read across an unaligned end, others give what there is.
+TEST_P(DirectTest, no_direct_read_crosses_the_end_of_a_file_or_leaves_the_alignment) {
+  if (!works_here()) GTEST_SKIP() << "no direct I/O in the folder for temporary files";
+  FaultySystem system({{.kind = Kind::strict_direct}});
+  system.arm();
+  ReaderOptions with = options();
+  with.system = &system;
+  auto reader = make(with);
+  for (const std::uint64_t size : {40959u, 40960u, 40961u, 41061u, 41472u, 300u}) {
+    const auto file = reader->open(folder_.file("size" + std::to_string(size), size));
+    ASSERT_TRUE(file.has_value());
+    expect_content(*reader, *file, 0, size);
+    expect_content(*reader, *file, size / 2 + 1, size - size / 2 - 1);
+    expect_content(*reader, *file, size - 1, 1);
+  }
+  EXPECT_EQ(system.hits(), 0u);
+  EXPECT_TRUE(reader->statistics().drives[0].direct);
+}
+
 TEST_P(DirectTest, direct_reads_that_only_say_try_again_end_in_buffered_ones) {
   if (!works_here()) GTEST_SKIP() << "no direct I/O in the folder for temporary files";
   expect_whole({{.kind = Kind::again, .direct_only = true, .from = 5, .count = 60}});
