@@ -15,11 +15,11 @@ void run_all(WeightFormat format) {
   constexpr std::size_t kRows = 21;
   std::vector<std::byte> data(kRows * kColumns * 4, std::byte{0x3C});
   const Rows w{format, data.data(), data.data(), kRows, kColumns};
-  const std::vector<float> x(40 * kColumns, 0.5f);
-  std::vector<float> y(40 * kColumns);
-  AlignedFloats prepared(prepared_floats(kColumns, 40));
-  prepare(format, x.data(), kColumns, kColumns, 40, prepared.data());
-  matmul(w, prepared.data(), 40, y.data(), kRows);
+  const std::vector<float> x(kRows * kColumns, 0.5f);
+  std::vector<float> y(kRows * kColumns);
+  AlignedFloats prepared(prepared_floats(kColumns, 6));
+  prepare(format, x.data(), kColumns, kColumns, 6, prepared.data());
+  matmul(w, prepared.data(), 6, y.data(), kRows);
   matmul(w, prepared.data(), 1, y.data(), kRows);
   decode_row(w, 3, y.data());
   if (format != WeightFormat::mxfp4) add_transposed(w, x.data(), y.data());

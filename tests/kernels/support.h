@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -70,7 +71,7 @@ class GuardedBytes {
     std::byte* end = static_cast<std::byte*>(mapping_) + used;
     EXPECT_EQ(mprotect(end, page, PROT_NONE), 0);
     data_ = end - bytes.size();
-    std::memcpy(data_, bytes.data(), bytes.size());
+    std::copy(bytes.begin(), bytes.end(), data_);
   }
   ~GuardedBytes() { munmap(mapping_, size_); }
   GuardedBytes(const GuardedBytes&) = delete;
@@ -102,7 +103,7 @@ inline std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); 
 
 /// The same bits, so also the same NaN and the same zero.
 inline bool same_bits(const float* a, const float* b, std::size_t n) {
-  return std::memcmp(a, b, n * sizeof(float)) == 0;
+  return n == 0 || std::memcmp(a, b, n * sizeof(float)) == 0;
 }
 inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && same_bits(a.data(), b.data(), a.size());
