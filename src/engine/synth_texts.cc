@@ -214,19 +214,21 @@ std::string synth_tokenizer_config(const SynthOptions& options) {
 std::string synth_ranks(const SynthOptions& options) {
   std::string file;
   int rank = 0;
+  // Adds a token, and tells whether there is room for more.
   const auto add = [&](std::string_view token) {
     fmt::format_to(std::back_inserter(file), "{} {}\n", base64(token), rank++);
+    return rank < first_special(options);
   };
-  const int ranks = first_special(options);
-  for (const char byte : byte_order()) add({&byte, 1});
+  bool room = true;
+  for (const char byte : byte_order()) room = add({&byte, 1});
   const auto bytes = merge_order();
   const auto pairs = merge_pairs(bytes);
-  for (std::size_t i = 0; i < pairs.size() && rank < ranks; ++i) {
-    add(std::string{pairs[i].first, pairs[i].second});
+  for (std::size_t i = 0; i < pairs.size() && room; ++i) {
+    room = add(std::string{pairs[i].first, pairs[i].second});
   }
-  for (std::size_t i = 0; rank < ranks; ++i) {
+  for (std::size_t i = 0; room; ++i) {
     const auto& [first, second] = pairs[i / bytes.size()];
-    add(std::string{first, second, bytes[i % bytes.size()]});
+    room = add(std::string{first, second, bytes[i % bytes.size()]});
   }
   return file;
 }
