@@ -108,7 +108,9 @@ TEST(Info, SaysWhatMemoryDoes) {
     smallest += memory.at("smallest").get<bool>() ? 1 : 0;
   }
   EXPECT_EQ(smallest, 1);
+#ifndef SLUICE_SANITIZED  // whose own memory is larger than the model
   EXPECT_LT(before, all / 10) << "twice the model's size holds nearly all of it";
+#endif
 }
 
 }  // namespace

@@ -8,7 +8,8 @@ namespace sluice::cli {
 namespace {
 
 TEST(Tokenize, RoundTripsTheGoldens) {
-  for (const Json& prompt : golden_of("k3-nano").at("prompts")) {
+  const Json golden = golden_of("k3-nano");
+  for (const Json& prompt : golden.at("prompts")) {
     const std::string text = prompt.at("text");
     const std::string ids = joined(prompt.at("tokens"));
     EXPECT_EQ(run_program({"tokenize", kNano, text}).out, ids + "\n");

@@ -40,6 +40,23 @@ std::uint64_t smallest_budget(const std::string& name, EngineOptions options) {
   return match.empty() ? 0 : std::stoull(match[1]) << 20;
 }
 
+/// An engine in the smallest budget and `spare` bytes. Under a sanitizer the process itself grows
+/// from one opening to the next: then the budget is asked for again.
+Result<std::unique_ptr<Engine>> open_smallest(const std::string& name, EngineOptions options,
+                                              std::uint64_t spare = 0) {
+  constexpr int kTries = 8;
+  auto engine = Result<std::unique_ptr<Engine>>(nullptr);
+  for (int attempt = 0; attempt < kTries; ++attempt) {
+    options.ram = smallest_budget(name, options) + spare;
+    engine = open_engine(name, options);
+#ifndef SLUICE_SANITIZED
+    break;
+#endif
+    if (engine) break;
+  }
+  return engine;
+}
+
 class SameBits : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(SameBits, Promise2EveryBudgetThreadCountChunkAndReader) {
@@ -63,7 +80,8 @@ TEST_P(SameBits, Promise2EveryBudgetThreadCountChunkAndReader) {
         const std::uint64_t unlimited = resident_memory() + (std::uint64_t{1} << 30);
         for (const std::uint64_t ram : {smallest, smallest + smallest / 2, unlimited}) {
           options.ram = ram;
-          const auto each = open_engine(GetParam(), options);
+          const auto each = ram == smallest ? open_smallest(GetParam(), options)
+                                            : open_engine(GetParam(), options);
           ASSERT_TRUE(each) << each.error().message;
           const auto first = trace(**each, tokens);
           ASSERT_TRUE(first) << first.error().message;
@@ -100,14 +118,13 @@ TEST_P(SameBits, Promise2ReadsThatComeLateAndOutOfOrder) {
   ASSERT_TRUE(expected);
   options.chunk = 8;
   for (const std::uint64_t seed : {1, 2, 3}) {
-    options.ram = smallest_budget(GetParam(), options) + (1 << 20);
     options.wrap_reader = [&](std::unique_ptr<io::Reader> inner) {
       io::ReadFaults faults;
       faults.max_delay = std::chrono::microseconds(300);
       faults.seed = seed;
       return io::make_fault_reader(std::move(inner), faults);
     };
-    const auto delayed = open_engine(GetParam(), options);
+    const auto delayed = open_smallest(GetParam(), options, 1 << 20);
     ASSERT_TRUE(delayed) << delayed.error().message;
     options.wrap_reader = nullptr;
     const auto found = trace(**delayed, tokens);
