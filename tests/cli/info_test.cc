@@ -96,6 +96,9 @@ TEST(Info, PointsAtTheBytesOfAnExpert) {
 }
 
 TEST(Info, SaysWhatMemoryDoes) {
+#ifdef SLUICE_SANITIZED
+  GTEST_SKIP() << "a sanitizer's own memory is larger than the model";
+#endif
   const Json info = info_of(kNano);
   const std::uint64_t all = info.at("bytes_per_token").at("all");
   std::uint64_t before = all;
@@ -108,9 +111,7 @@ TEST(Info, SaysWhatMemoryDoes) {
     smallest += memory.at("smallest").get<bool>() ? 1 : 0;
   }
   EXPECT_EQ(smallest, 1);
-#ifndef SLUICE_SANITIZED  // whose own memory is larger than the model
   EXPECT_LT(before, all / 10) << "twice the model's size holds nearly all of it";
-#endif
 }
 
 }  // namespace
