@@ -12,8 +12,9 @@
 namespace sluice::io {
 namespace {
 
-// So much of a mapping is in the process per thread before it is dropped again.
-constexpr std::size_t kStepBytes = std::size_t{1} << 20;
+// So much of a mapping is in the process per thread before it is dropped again: charged, so small,
+// and enough for the calls per step to cost nothing beside the copy.
+constexpr std::size_t kStepBytes = std::size_t{256} << 10;
 
 class MappedFile final : public PieceFile {
  public:

@@ -239,6 +239,15 @@ TEST_P(ReaderTest, statistics_count_what_was_delivered_and_what_it_cost) {
   EXPECT_GT(reader->memory_bytes(), 0u);
 }
 
+TEST_P(ReaderTest, costs_a_budget_at_most_four_megabytes_per_drive) {
+  ReaderOptions with;
+  with.direct = GetParam().direct;
+  const auto reader = make(with);
+  ASSERT_TRUE(reader->open(folder_.file("data", 100000)));
+  EXPECT_GT(reader->memory_bytes(), 0u);
+  EXPECT_LE(reader->memory_bytes(), std::size_t{4} << 20);
+}
+
 TEST_P(ReaderTest, cancel_settles_every_request_of_the_sink_and_no_other) {
   FaultySystem system(
       {{.kind = SystemFault::Kind::delay, .max_delay = std::chrono::microseconds(500)}});
