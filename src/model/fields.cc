@@ -11,15 +11,50 @@ const nlohmann::json& empty_object() {
   return empty;
 }
 
-/// The value as a message shows it: short, and valid UTF-8 whatever the file holds.
+bool is_of(Fields::Kind kind, const nlohmann::json& value) {
+  switch (kind) {
+    case Fields::Kind::text:
+      return value.is_string();
+    case Fields::Kind::flag:
+      return value.is_boolean();
+    case Fields::Kind::integer:
+      return value.is_number_integer();
+    case Fields::Kind::number:
+      return value.is_number();
+    case Fields::Kind::list:
+      return value.is_array();
+    case Fields::Kind::object:
+      return value.is_object();
+  }
+  return false;
+}
+
+const char* name_of(Fields::Kind kind) {
+  switch (kind) {
+    case Fields::Kind::text:
+      return "a string";
+    case Fields::Kind::flag:
+      return "true or false";
+    case Fields::Kind::integer:
+      return "a whole number";
+    case Fields::Kind::number:
+      return "a number";
+    case Fields::Kind::list:
+      return "a list";
+    case Fields::Kind::object:
+      return "an object";
+  }
+  return "?";
+}
+
+}  // namespace
+
 std::string shown(const nlohmann::json& value) {
   if (value.is_structured()) return value.is_array() ? "a list" : "an object";
   std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   if (text.size() > 60) text = text.substr(0, 60) + "...";
   return text;
 }
-
-}  // namespace
 
 Result<nlohmann::json> parse_object(const std::string& text, const std::string& where) {
   nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
@@ -129,7 +164,8 @@ std::vector<std::uint64_t> Fields::counts(std::string_view name, std::uint64_t m
   std::vector<std::uint64_t> list;
   const nlohmann::json* value = get(name);
   if (value == nullptr || !value->is_array()) {
-    fault(name, "expected a list of whole numbers");
+    fault(name, fmt::format("expected a list of whole numbers, found {}",
+                            value == nullptr ? "nothing" : shown(*value)));
     return list;
   }
   for (const auto& item : *value) {
@@ -155,10 +191,19 @@ void Fields::expect(std::string_view name, const nlohmann::json& value, bool or_
 Fields Fields::object(std::string_view name) {
   const nlohmann::json* value = get(name);
   if (value == nullptr || !value->is_object()) {
-    fault(name, value == nullptr ? "missing" : "expected an object");
+    fault(name, value == nullptr ? "missing; expected an object"
+                                 : fmt::format("expected an object, found {}", shown(*value)));
     value = &empty_object();
   }
   return {*value, fmt::format("{}: {}", path_, name), faults_};
+}
+
+void Fields::unused(Kind kind, std::initializer_list<std::string_view> names) {
+  for (const auto name : names) {
+    const nlohmann::json* value = get(name);
+    if (value == nullptr || is_of(kind, *value)) continue;
+    fault(name, fmt::format("expected {}, found {}", name_of(kind), shown(*value)));
+  }
 }
 
 void Fields::ignore(std::initializer_list<std::string_view> names) {

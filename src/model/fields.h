@@ -17,6 +17,9 @@ namespace sluice::model {
 /// Parses JSON text into an object. Fails with ErrorKind::model_files, naming `where`.
 Result<nlohmann::json> parse_object(const std::string& text, const std::string& where);
 
+/// The value as a message shows it: short, and valid UTF-8 whatever the file holds.
+std::string shown(const nlohmann::json& value);
+
 /// One JSON object of a config, read field by field. Faults are collected in `faults`, each with
 /// the field's full name. A field that nobody asked for is a fault too (finish()): what is not
 /// understood is refused, never defaulted.
@@ -45,7 +48,12 @@ class Fields {
   /// The object `name`; an empty one and a fault when missing or of another kind.
   Fields object(std::string_view name);
 
-  /// Fields without meaning for the arithmetic, whatever their value.
+  enum class Kind : std::uint8_t { text, flag, integer, number, list, object };
+  /// Fields without meaning for the arithmetic. A value of another kind is a fault all the same:
+  /// then the config means something that this reading of it does not know.
+  void unused(Kind kind, std::initializer_list<std::string_view> names);
+
+  /// Fields that are read elsewhere.
   void ignore(std::initializer_list<std::string_view> names);
 
   /// Adds a fault for every field that was not asked for.

@@ -12,63 +12,37 @@ namespace {
 // Larger than any model of this family will be, small enough that no product of two overflows.
 constexpr std::uint64_t kMost = std::uint64_t{1} << 24;
 
+using Kind = Fields::Kind;
+
+/// Defaults for generation, which the user's own settings replace.
+void pass_generation_defaults(Fields& fields) {
+  fields.unused(Kind::flag, {"do_sample"});
+  fields.unused(Kind::integer, {"encoder_no_repeat_ngram_size", "forced_bos_token_id", "max_length",
+                                "min_length", "no_repeat_ngram_size", "num_beam_groups",
+                                "num_beams", "num_return_sequences", "top_k"});
+  fields.unused(Kind::number, {"diversity_penalty", "length_penalty", "repetition_penalty",
+                               "temperature", "top_p", "typical_p"});
+  fields.unused(Kind::list, {"bad_words_ids", "begin_suppress_tokens", "suppress_tokens",
+                             "exponential_decay_length_penalty"});
+  fields.ignore({"early_stopping", "forced_eos_token_id"});  // of more than one kind by design
+}
+
 /// Fields that transformers writes into every config; none means anything to the arithmetic.
-void ignore_boilerplate(Fields& fields) {
-  fields.ignore({"_name_or_path",
-                 "architectures",
-                 "auto_map",
-                 "dtype",
-                 "torch_dtype",
-                 "initializer_range",
-                 "use_cache",
-                 "transformers_version",
-                 "model_type",
-                 "bos_token_id",
-                 "eos_token_id",
-                 "pad_token_id",
-                 "sep_token_id",
-                 "decoder_start_token_id",
-                 "id2label",
-                 "label2id",
-                 "problem_type",
-                 "prefix",
-                 "task_specific_params",
-                 "finetuning_task",
-                 "tokenizer_class",
-                 "return_dict",
-                 "return_dict_in_generate",
-                 "output_attentions",
-                 "output_hidden_states",
-                 "output_scores",
-                 "use_bfloat16",
-                 "tf_legacy_loss",
-                 "torchscript",
-                 "chunk_size_feed_forward",
-                 "is_decoder",
-                 "remove_invalid_values"});
-  // Defaults for generation, which the user's own settings replace.
-  fields.ignore({"bad_words_ids",
-                 "begin_suppress_tokens",
-                 "suppress_tokens",
-                 "diversity_penalty",
-                 "do_sample",
-                 "early_stopping",
-                 "encoder_no_repeat_ngram_size",
-                 "exponential_decay_length_penalty",
-                 "forced_bos_token_id",
-                 "forced_eos_token_id",
-                 "length_penalty",
-                 "max_length",
-                 "min_length",
-                 "no_repeat_ngram_size",
-                 "num_beam_groups",
-                 "num_beams",
-                 "num_return_sequences",
-                 "repetition_penalty",
-                 "temperature",
-                 "top_k",
-                 "top_p",
-                 "typical_p"});
+void pass_boilerplate(Fields& fields) {
+  fields.unused(Kind::text,
+                {"_name_or_path", "dtype", "torch_dtype", "transformers_version", "model_type",
+                 "problem_type", "prefix", "finetuning_task", "tokenizer_class"});
+  fields.unused(Kind::flag,
+                {"use_cache", "return_dict", "return_dict_in_generate", "output_attentions",
+                 "output_hidden_states", "output_scores", "use_bfloat16", "tf_legacy_loss",
+                 "torchscript", "is_decoder", "remove_invalid_values"});
+  fields.unused(Kind::integer, {"bos_token_id", "pad_token_id", "sep_token_id",
+                                "decoder_start_token_id", "chunk_size_feed_forward"});
+  fields.unused(Kind::number, {"initializer_range"});
+  fields.unused(Kind::list, {"architectures"});
+  fields.unused(Kind::object, {"auto_map", "id2label", "label2id", "task_specific_params"});
+  fields.ignore({"eos_token_id"});  // read_end_ids()
+  pass_generation_defaults(fields);
   fields.expect("add_cross_attention", false);
   fields.expect("cross_attention_hidden_size", nullptr);
   fields.expect("is_encoder_decoder", false);
@@ -130,7 +104,9 @@ void read_mla(Fields& fields, KimiConfig& config) {
   mla.value = fields.count("v_head_dim", 1, 4096);
   mla.output_gate = fields.flag_or("mla_use_output_gate", false);
   fields.expect("mla_use_nope", true, false);
-  fields.ignore({"rope_theta", "head_dim"});  // carried along, never used: nothing is rotated
+  // Carried along, never used: nothing is rotated.
+  fields.unused(Kind::number, {"rope_theta"});
+  fields.unused(Kind::integer, {"head_dim"});
   fields.expect("rope_scaling", nullptr);
 }
 
@@ -159,7 +135,7 @@ void read_moe(Fields& fields, KimiConfig& config) {
   moe.first_layer = fields.count("first_k_dense_replace", 0, kMost);
   moe.frequency = fields.count_or("moe_layer_freq", 1, 1, kMost);
   fields.expect("topk_method", "noaux_tc");
-  fields.ignore({"use_grouped_topk"});  // num_expert_group decides
+  fields.unused(Kind::flag, {"use_grouped_topk"});  // num_expert_group decides
 }
 
 void read_glu(Fields& fields, KimiConfig& config) {
@@ -182,13 +158,13 @@ void check_quantization(Fields fields) {
   fields.expect("quantization_status", "compressed");
   fields.expect("global_compression_ratio", nullptr);
   fields.expect("kv_cache_scheme", nullptr);
-  fields.ignore({"ignore"});
+  fields.unused(Kind::list, {"ignore"});
   Fields groups = fields.object("config_groups");
   Fields group = groups.object("group_0");
   group.expect("format", "mxfp4-pack-quantized");
   group.expect("input_activations", nullptr);
   group.expect("output_activations", nullptr);
-  group.ignore({"targets"});
+  group.unused(Kind::list, {"targets"});
   Fields weights = group.object("weights");
   weights.expect("group_size", 32, false);
   weights.expect("num_bits", 4, false);
@@ -200,12 +176,13 @@ void check_quantization(Fields fields) {
   weights.expect("zp_dtype", nullptr);
   weights.expect("actorder", nullptr);
   weights.expect("block_structure", nullptr);
-  weights.ignore({"observer", "observer_kwargs"});
+  weights.unused(Kind::text, {"observer"});
+  weights.unused(Kind::object, {"observer_kwargs"});
   for (Fields* each : {&weights, &group, &groups, &fields}) each->finish();
 }
 
 void read_text_config(Fields fields, KimiConfig& config) {
-  ignore_boilerplate(fields);
+  pass_boilerplate(fields);
   config.hidden = fields.count("hidden_size", 1, kMost);
   config.layers = fields.count("num_hidden_layers", 1, 4096);
   config.vocabulary = fields.count("vocab_size", 1, kMost);
@@ -219,7 +196,7 @@ void read_text_config(Fields fields, KimiConfig& config) {
   const char* positions =
       fields.has("max_position_embeddings") ? "max_position_embeddings" : "model_max_length";
   config.max_positions = fields.count(positions, 1, std::uint64_t{1} << 32);
-  fields.ignore({"max_position_embeddings", "model_max_length"});
+  fields.unused(Kind::integer, {"max_position_embeddings", "model_max_length"});
   fields.expect("tie_word_embeddings", false);
   fields.expect("num_nextn_predict_layers", 0);
   read_glu(fields, config);
@@ -240,9 +217,10 @@ void read_root(const nlohmann::json& root, KimiConfig& config, std::vector<std::
     return;
   }
   config.tensor_prefix = "language_model.";
-  ignore_boilerplate(fields);
-  fields.ignore({"ignore_index", "image_placeholder", "media_placeholder_token_id", "vision_config",
-                 "quantization_config"});
+  pass_boilerplate(fields);
+  fields.unused(Kind::integer, {"ignore_index", "media_placeholder_token_id"});
+  fields.unused(Kind::text, {"image_placeholder"});
+  fields.unused(Kind::object, {"vision_config", "quantization_config"});
   fields.expect("tie_word_embeddings", false);
   Fields text = fields.object("text_config");
   text.expect("model_type", "kimi_linear");
@@ -257,7 +235,9 @@ void read_end_ids(const nlohmann::json& root, KimiConfig& config,
     const auto found = object->find("eos_token_id");
     if (found == object->end() || found->is_null()) continue;
     if (!found->is_number_unsigned() || found->get<std::uint64_t>() >= config.vocabulary) {
-      faults.emplace_back("config.json: eos_token_id: expected an id of the vocabulary");
+      faults.push_back(fmt::format(
+          "config.json: eos_token_id: expected an id of the vocabulary, 0 to {}, found {}",
+          config.vocabulary - 1, shown(*found)));
       return;
     }
     config.end_ids = {static_cast<std::int32_t>(found->get<std::uint64_t>())};

@@ -140,6 +140,58 @@ TEST(KimiConfig, WhatIsNotSupportedIsRefusedByName) {
   }
 }
 
+TEST(KimiConfig, BoilerplateOfAnotherKindIsRefusedByNameWithWhatWasFound) {
+  const std::vector<std::pair<const char*, nlohmann::ordered_json>> refused = {
+      {"/text_config/use_grouped_topk", "yes"},
+      {"/text_config/dtype", 16},
+      {"/text_config/torch_dtype", {"bfloat16"}},
+      {"/text_config/bos_token_id", "x"},
+      {"/text_config/pad_token_id", 1.5},
+      {"/text_config/use_cache", 1},
+      {"/text_config/rope_theta", "10000"},
+      {"/text_config/temperature", "hot"},
+      {"/text_config/do_sample", "false"},
+      {"/text_config/suppress_tokens", 7},
+      {"/text_config/id2label", 7},
+      {"/text_config/architectures", "KimiLinearForCausalLM"},
+      {"/text_config/eos_token_id", {163586}},
+      {"/text_config/quantization_config/ignore", "lm_head"},
+      {"/text_config/quantization_config/config_groups/group_0/targets", "Linear"},
+      {"/text_config/quantization_config/config_groups/group_0/weights/observer", 5},
+      {"/text_config/quantization_config", 5},
+      {"/text_config", 5},
+      {"/vision_config", "none"},
+      {"/media_placeholder_token_id", "<|media|>"},
+      {"/image_placeholder", 5},
+      {"/dtype", false},
+      {"/auto_map", "AutoModel"},
+  };
+  for (const auto& [pointer, value] : refused) {
+    const std::string message = complaint([&, at = pointer, v = value](auto& config) {
+      config[nlohmann::ordered_json::json_pointer(at)] = v;
+    });
+    const std::string field = std::string(pointer).substr(std::string(pointer).rfind('/') + 1);
+    EXPECT_NE(message.find(field + ": expected "), std::string::npos) << pointer << ": " << message;
+    const std::string found = value.is_array() ? "a list" : value.dump();
+    EXPECT_NE(message.find("found " + found), std::string::npos) << pointer << ": " << message;
+  }
+}
+
+TEST(KimiConfig, BoilerplateMayBeNullOrAbsent) {
+  for (const char* field : {"dtype", "bos_token_id", "use_grouped_topk", "architectures"}) {
+    EXPECT_EQ(complaint([&](auto& config) { config["text_config"][field] = nullptr; }), "");
+    EXPECT_EQ(complaint([&](auto& config) { config["text_config"].erase(field); }), "");
+  }
+}
+
+TEST(KimiConfig, TheReleasedConfigIsUnderstood) {
+  std::ifstream in(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/k3-config.json");
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const auto config = parse_kimi_config(text);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->layers, 93u);
+}
+
 TEST(KimiConfig, AnotherQuantizationIsRefused) {
   EXPECT_NE(complaint([](auto& config) {
               auto& q = config["text_config"]["quantization_config"];
