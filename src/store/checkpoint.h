@@ -77,6 +77,11 @@ class Checkpoint {
   std::unique_ptr<Directory> directory_;
 };
 
+/// The folder with config.json and the tokenizer of the model at `path`: a folder (also a Hugging
+/// Face cache's), an index or a weight file. Only names are looked at; the weights may be missing.
+/// Fails with ErrorKind::model_files when there is nothing at the path that a model could be.
+Result<std::filesystem::path> folder_of_model(const std::filesystem::path& path);
+
 /// Reads a small text file (config.json and the like) of at most `limit` bytes. Fails with
 /// ErrorKind::model_files when it is missing, empty, larger, or a Git-LFS pointer.
 Result<std::string> read_text(const std::filesystem::path& path, std::uint64_t limit);

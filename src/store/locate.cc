@@ -17,6 +17,8 @@ constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
 constexpr std::string_view kWeightSuffix = ".safetensors";
 constexpr std::string_view kSingleFile = "model.safetensors";
 constexpr std::uint32_t kMaxShards = 99999;
+constexpr std::string_view kExpected =
+    "a model's folder, its index (model.safetensors.index.json), or one of its weight files";
 
 bool is_there(const fs::path& path) {
   std::error_code ignored;
@@ -84,6 +86,11 @@ ModelFiles with_shards(fs::path folder, std::vector<std::string> shards) {
   ModelFiles files;
   files.folder = std::move(folder);
   files.shards = std::move(shards);
+  if (files.shards.size() > 1) {
+    files.notes.push_back(fmt::format(
+        "{}: no model.safetensors.index.json beside these {} weight files; opened by their names",
+        files.folder.string(), files.shards.size()));
+  }
   return files;
 }
 
@@ -154,7 +161,15 @@ Result<fs::path> snapshot_of(const fs::path& folder) {
               snapshots.string(), names.size(), listed(names));
 }
 
-Result<ModelFiles> locate_folder(const fs::path& folder, FaultList& faults, bool in_cache = false) {
+/// The model of a folder by the names in it; no file is read.
+struct Choice {
+  fs::path folder;
+  std::string index_name;           // empty: there is none
+  std::vector<std::string> shards;  // without an index
+  std::vector<std::string> names;   // all in the folder
+};
+
+Result<Choice> choose_in(const fs::path& folder, bool in_cache = false) {
   SLUICE_ASSIGN(const auto names, names_in(folder));
   auto indexes = ending_with(names, kIndexSuffix);
   const bool has_default = std::binary_search(names.begin(), names.end(),
@@ -162,9 +177,9 @@ Result<ModelFiles> locate_folder(const fs::path& folder, FaultList& faults, bool
   const bool has_single = std::binary_search(names.begin(), names.end(), kSingleFile);
   if (has_default) indexes = {std::string("model") + std::string(kIndexSuffix)};
   const auto sets = sets_among(names);
-  ModelFiles files;
+  Choice choice = {folder, {}, {}, names};
   if (indexes.size() == 1 && (has_default || !has_single)) {
-    files = with_index(folder, indexes[0], faults);
+    choice.index_name = indexes[0];
   } else if (indexes.size() + sets.size() + (has_single ? 1 : 0) > 1) {
     for (const ShardName& set : sets) indexes.push_back(set.sibling(set.number));
     if (has_single) indexes.emplace_back(kSingleFile);
@@ -172,17 +187,52 @@ Result<ModelFiles> locate_folder(const fs::path& folder, FaultList& faults, bool
                 "{}: more than one model in this folder; open one of them by name: {}",
                 folder.string(), listed(indexes));
   } else if (has_single) {
-    files = with_shards(folder, {std::string(kSingleFile)});
+    choice.shards = {std::string(kSingleFile)};
   } else if (sets.size() == 1) {
-    files = with_shards(folder, whole_set(sets[0]));
+    choice.shards = whole_set(sets[0]);
   } else if (!in_cache && is_folder(folder / "snapshots")) {
     SLUICE_ASSIGN(const auto snapshot, snapshot_of(folder));
-    return locate_folder(snapshot, faults, true);
+    return choose_in(snapshot, true);
   } else {
     return no_model(folder, names);
   }
-  note_strays(names, files);
+  return choice;
+}
+
+Result<ModelFiles> locate_folder(const fs::path& path, FaultList& faults) {
+  SLUICE_ASSIGN(Choice choice, choose_in(path));
+  ModelFiles files = choice.index_name.empty()
+                         ? with_shards(std::move(choice.folder), std::move(choice.shards))
+                         : with_index(std::move(choice.folder), choice.index_name, faults);
+  note_strays(choice.names, files);
   return files;
+}
+
+/// What a path must be, beside a folder.
+Status expect_file(const fs::path& path) {
+  if (path.native().find('\0') != std::string::npos) {
+    return fail(ErrorKind::model_files, "a file name contains a null byte");
+  }
+  if (!is_there(path)) {
+    return fail(ErrorKind::model_files, "{}: no such file or folder; expected {}", path.string(),
+                kExpected);
+  }
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);  // of what a link leads to
+  if (fs::exists(status) && !fs::is_directory(status) && !fs::is_regular_file(status)) {
+    return fail(ErrorKind::model_files, "{}: this is no model: expected {}", path.string(),
+                kExpected);
+  }
+  const std::string name = path.filename().string();
+  if (fs::is_regular_file(status) && name.ends_with(".json") && !name.ends_with(".index.json")) {
+    return fail(ErrorKind::model_files,
+                "{}: neither an index nor a weight file; give the model's folder, {}{}",
+                path.string(), path.has_parent_path() ? path.parent_path().string() : ".",
+                name == "config.json"
+                    ? fmt::format(", or ask `sluice plan {}` about a config alone", path.string())
+                    : "");
+  }
+  return {};
 }
 
 /// The model that a weight file belongs to: that of the index which names it, else its set.
@@ -202,7 +252,7 @@ ModelFiles locate_weights(const fs::path& folder, const std::string& name, Fault
                                 (folder / index_name).string(), shown(name)));
   }
   ModelFiles files = with_shards(folder, part ? whole_set(*part) : std::vector{name});
-  files.notes = std::move(notes);
+  if (!notes.empty()) files.notes = std::move(notes);
   return files;
 }
 
@@ -238,15 +288,7 @@ std::string ShardName::sibling(std::uint32_t other) const {
 }
 
 Result<ModelFiles> locate(const fs::path& path, FaultList& faults) {
-  if (path.native().find('\0') != std::string::npos) {
-    return fail(ErrorKind::model_files, "a file name contains a null byte");
-  }
-  if (!is_there(path)) {
-    return fail(ErrorKind::model_files,
-                "{}: no such file or folder; expected a model's folder, its index, or one of its "
-                "weight files",
-                path.string());
-  }
+  SLUICE_TRY(expect_file(path));
   if (is_folder(path)) return locate_folder(path, faults);
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   const std::string name = path.filename().string();
@@ -254,6 +296,14 @@ Result<ModelFiles> locate(const fs::path& path, FaultList& faults) {
                                              : locate_weights(folder, name, faults);
   if (const auto names = names_in(folder)) note_strays(*names, files);
   return files;
+}
+
+Result<fs::path> folder_of_model(const fs::path& path) {
+  SLUICE_TRY(expect_file(path));
+  if (!is_folder(path)) return path.has_parent_path() ? path.parent_path() : fs::path(".");
+  // Without weights it may still be somebody's folder with a tokenizer or a config.
+  const auto choice = choose_in(path);
+  return choice ? choice->folder : path;
 }
 
 }  // namespace sluice::store

@@ -11,7 +11,11 @@ Result<std::string> read_small_file(const std::filesystem::path& path, std::uint
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (status.type() == std::filesystem::file_type::not_found) {
-    return fail(ErrorKind::model_files, "{}: no such file", path.native());
+    std::error_code ignored;
+    return fail(ErrorKind::model_files, "{}: {}", path.native(),
+                std::filesystem::is_symlink(path, ignored)
+                    ? "the symbolic link leads to no file; download the file again"
+                    : "no such file; a model's folder has it beside the weights");
   }
   if (!std::filesystem::is_regular_file(status)) {
     return fail(ErrorKind::model_files, "{}: not a regular file{}{}", path.native(),

@@ -10,8 +10,8 @@ namespace sluice::text {
 Result<StopMatcher> StopMatcher::create(std::vector<std::string> stops) {
   StopMatcher matcher;
   for (std::string& text : stops) {
-    if (text.empty()) return fail(ErrorKind::usage, "stop: a stop string is empty");
-    if (first_invalid_utf8(text)) return fail(ErrorKind::usage, "stop: a stop string is not UTF-8");
+    if (text.empty()) return fail(ErrorKind::usage, "a stop text is empty");
+    if (first_invalid_utf8(text)) return fail(ErrorKind::usage, "a stop text is not UTF-8");
     Stop stop{std::move(text), {0}, 0};
     stop.border.reserve(stop.text.size());
     for (std::size_t i = 1; i < stop.text.size(); ++i) {

@@ -48,6 +48,37 @@ TEST(Open, ASetOfShardsNeedsNoIndex) {
   expect_two_shards(folder.path());
   expect_two_shards(folder / kFirst);
   expect_two_shards(folder / kSecond);
+  for (const auto& path : {folder.path(), folder / kSecond}) {
+    const auto notes = Checkpoint::open(path)->notes();
+    ASSERT_EQ(notes.size(), 1u);
+    expect_says(notes[0], {"no model.safetensors.index.json", "2 weight files"});
+  }
+}
+
+TEST(Open, TheFolderOfAModelIsFoundWithoutItsWeights) {
+  TempFolder folder;
+  write_two_shards(folder);
+  EXPECT_EQ(folder_of_model(folder.path()).value(), folder.path());
+  EXPECT_EQ(folder_of_model(folder / kFirst).value(), folder.path());
+  EXPECT_EQ(folder_of_model(folder / kIndex).value(), folder.path());
+  TempFolder bare;
+  EXPECT_EQ(folder_of_model(bare.path()).value(), bare.path());
+  EXPECT_FALSE(folder_of_model(bare / "nothing"));
+  TempFolder cache;
+  cache.write("refs/main", "abc123");
+  const auto snapshot = cache / "snapshots/abc123";
+  std::filesystem::create_directories(snapshot);
+  std::filesystem::create_symlink("../../blobs/1111", snapshot / kIndex);  // leads nowhere
+  EXPECT_EQ(folder_of_model(cache.path()).value(), snapshot);
+}
+
+TEST(Open, WhatCannotBeAModelIsRefusedWithWhatWasExpected) {
+  TempFolder folder;
+  expect_says(fault_of("/dev/null"), {"/dev/null: this is no model", "folder", "index"});
+  const auto config = folder.write("config.json", "{}");
+  expect_says(fault_of(config), {"give the model's folder, " + folder.path().string(),
+                                 "sluice plan " + config.string()});
+  expect_says(fault_of(folder.write("tokenizer.json", "{}")), {"give the model's folder"});
 }
 
 TEST(Open, ASingleFileIsAModel) {
