@@ -22,8 +22,15 @@ struct Forecast {
   std::uint64_t bytes_per_token = 0;  ///< read at most, when no cached expert is picked by chance
 };
 
-/// Forecasts for one sequence of the engine's default context: the smallest budget that works, then
-/// the sizes that people have (or, for a small model, sizes around its own), then `asked`.
-Result<std::vector<Forecast>> forecast(const ModelFacts& facts, std::optional<std::uint64_t> asked);
+struct ForecastOptions {
+  std::optional<std::uint64_t> ram;    ///< a size to forecast for beside the others
+  std::optional<std::size_t> context;  ///< default: the engine's
+};
+
+/// Forecasts for one sequence: the smallest budget that works, the sizes that people have (or, for
+/// a small model, sizes around its own), and the one that was asked for. They depend on the model,
+/// the context and the number of cores, not on what is free at the moment. ErrorKind::usage for
+/// a context that the model was not made for.
+Result<std::vector<Forecast>> forecast(const ModelFacts& facts, const ForecastOptions& options);
 
 }  // namespace sluice::cli

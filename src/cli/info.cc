@@ -16,11 +16,15 @@ class Info final : public Command {
  public:
   explicit Info(CLI::App& app) {
     add_model(app, model_);
-    add_size(app, "--ram", ram_, "Also say what this memory size would do");
+    add_size(app, "--ram", options_.ram, "Also say what this memory size would do");
+    add_count(app, "--ctx", options_.context, 1, std::uint64_t{1} << 30,
+              "Positions of the sequence that the memory lines are for; default: 4096");
     app.add_flag("--json", json_,
                  "Print a JSON object; it also has the index of all blocks: file, offset, bytes");
     app.footer(
-        "Reads the headers of the weight files, and no weight.\n\n"
+        "Reads the headers of the weight files, and no weight. What a memory size would do depends "
+        "on the\n"
+        "model, --ctx and the number of cores, not on what is free now.\n\n"
         "Examples:\n"
         "  sluice info models/k3-nano\n"
         "  sluice info /drive/Kimi-K3 --ram 48G");
@@ -29,7 +33,7 @@ class Info final : public Command {
   Status execute() override {
     SLUICE_ASSIGN(const ModelFacts facts, gather_facts(model_));
     malloc_trim(0);  // the directory of names is gone, and must not count in the forecasts
-    SLUICE_ASSIGN(const std::vector<Forecast> forecasts, forecast(facts, ram_));
+    SLUICE_ASSIGN(const std::vector<Forecast> forecasts, forecast(facts, options_));
     Output output = Output::standard();
     return json_ ? write_info_json(facts, forecasts, output)
                  : write_info_text(facts, forecasts, output);
@@ -37,7 +41,7 @@ class Info final : public Command {
 
  private:
   std::filesystem::path model_;
-  std::optional<std::uint64_t> ram_;
+  ForecastOptions options_;
   bool json_ = false;
 };
 

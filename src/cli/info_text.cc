@@ -5,20 +5,14 @@
 
 #include "base/size.h"
 #include "cli/info_report.h"
-#include "cli/progress.h"
+#include "cli/words.h"
+#include "engine/machine.h"
 
 namespace sluice::cli {
 namespace {
 
 constexpr double kSlowDrive = 3e9;  // bytes per second: a drive on PCIe 3
 constexpr double kFastDrive = 7e9;  // on PCIe 4
-
-/// "1,446,456,066,048"
-std::string grouped(std::uint64_t number) {
-  std::string digits = std::to_string(number);
-  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
-  return digits;
-}
 
 std::string line(std::string_view name, std::string_view value) {
   return fmt::format("{:<16}{}\n", name, value);
@@ -72,19 +66,9 @@ std::string needs(const ModelFacts& facts) {
                                      format_size(token.experts), format_size(token.embedding)));
 }
 
-/// A size as one would type it.
-std::string as_flag(std::uint64_t bytes) {
-  constexpr std::uint64_t gib = std::uint64_t{1} << 30;
-  constexpr std::uint64_t mib = std::uint64_t{1} << 20;
-  if (bytes % gib == 0) return fmt::format("{}G", bytes / gib);
-  if (bytes % mib == 0) return fmt::format("{}M", bytes / mib);
-  return fmt::format("{}", bytes);
-}
-
-std::string duration(double seconds) {
-  if (seconds < 0.00005) return "no time";
-  if (seconds < 0.0995) return fmt::format("{:.1f} ms", seconds * 1000);
-  return seconds < 9.95 ? fmt::format("{:.1f} s", seconds) : format_seconds(seconds);
+std::string reading_time(double bytes, double drive) {
+  const double seconds = bytes / drive;
+  return seconds < 0.00005 ? "no time" : duration(seconds);
 }
 
 std::string one_line(const Forecast& forecast, const ModelFacts& facts) {
@@ -97,8 +81,8 @@ std::string one_line(const Forecast& forecast, const ModelFacts& facts) {
   }
   const auto bytes = static_cast<double>(forecast.bytes_per_token);
   text += fmt::format("; a token reads up to {}: {} at 3 GB/s, {} at 7 GB/s",
-                      format_size(forecast.bytes_per_token), duration(bytes / kSlowDrive),
-                      duration(bytes / kFastDrive));
+                      format_size(forecast.bytes_per_token), reading_time(bytes, kSlowDrive),
+                      reading_time(bytes, kFastDrive));
   if (forecast.is_smallest) text += " (the smallest that works)";
   return line(flag, text);
 }
@@ -120,8 +104,8 @@ Status write_info_text(const ModelFacts& facts, const std::vector<Forecast>& for
   for (const std::string& note : facts.notes) text += line("note", note);
   text += '\n' + table_of_classes(facts) + '\n' + needs(facts) + '\n';
   if (!forecasts.empty()) {
-    text += fmt::format("for a sequence of up to {} positions (--ctx):\n",
-                        grouped(forecasts.front().context));
+    text += fmt::format("for a sequence of up to {} positions (--ctx), with {} threads:\n",
+                        grouped(forecasts.front().context), engine::usable_cores());
   }
   for (const Forecast& forecast : forecasts) text += one_line(forecast, facts);
   return output.write(text);

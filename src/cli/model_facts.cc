@@ -26,10 +26,9 @@ Status expect_weights(const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(path / "config.json", ignored) || has_weights(path)) return {};
   return fail(ErrorKind::model_files,
-              "{}: there is a config.json but no weights (*.safetensors) beside it; info reads the "
-              "headers of the weight files, so download these too, or let sluice synth write files "
-              "of the same shape",
-              path.string());
+              "{}: there is a config.json but no weights (*.safetensors) beside it; download these "
+              "too, or ask `sluice plan {}` about the config alone",
+              path.string(), (path / "config.json").string());
 }
 
 }  // namespace
@@ -52,6 +51,13 @@ Result<ModelFacts> gather_facts(const fs::path& path) {
   facts.tensors = checkpoint.tensor_count();
   facts.payload_bytes = checkpoint.payload_bytes();
   return facts;
+}
+
+Status check_context(const ModelFacts& facts, std::optional<std::size_t> context) {
+  const std::size_t most = facts.shape().max_positions;
+  if (context.value_or(0) <= most) return {};
+  return fail(ErrorKind::usage, "--ctx {}: this model was made for at most {} positions", *context,
+              most);
 }
 
 TokenBytes bytes_of_a_token(const ModelFacts& facts) {

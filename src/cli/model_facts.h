@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ struct ModelFacts {
 /// Opens and checks the files and lets go of the directory of names. ErrorKind::model_files as in
 /// store::Checkpoint::open() and model::open_architecture().
 Result<ModelFacts> gather_facts(const std::filesystem::path& path);
+
+/// Fails with ErrorKind::usage for more positions than the model was made for.
+Status check_context(const ModelFacts& facts, std::optional<std::size_t> context);
 
 /// What one token reads when nothing is in memory, in bytes.
 struct TokenBytes {

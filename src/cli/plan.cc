@@ -125,7 +125,7 @@ class Plan final : public Command {
                    "more than once; default: the model's own")
         ->type_name("PATH|GB/s")
         ->allow_extra_args(false);
-    add_count(app, "--context", options_.context, 1, std::uint64_t{1} << 30,
+    add_count(app, "--ctx,--context", options_.context, 1, std::uint64_t{1} << 30,
               "Positions to keep room for; default: 4096");
     add_count(app, "--prompt", options_.prompt, 1, std::uint64_t{1} << 20,
               "Positions before the first token; default: 128");
@@ -144,6 +144,7 @@ class Plan final : public Command {
   Status execute() override {
     SLUICE_TRY(parse_texts());
     SLUICE_ASSIGN(const ModelFacts facts, facts_of(options_.model, report_.from_config));
+    SLUICE_TRY(check_context(facts, options_.context));
     malloc_trim(0);  // the directory of names is gone, and must not count in the plan
     describe(facts);
     const std::uint64_t resident = resident_memory();
@@ -266,7 +267,8 @@ class Plan final : public Command {
   }
 
   Status plan(const ModelFacts& facts) {
-    const engine::FitOptions how = {report_.workload.context, report_.threads};
+    const engine::FitOptions how = {report_.workload.context, report_.threads,
+                                    engine::program_memory()};
     SLUICE_ASSIGN(const std::uint64_t smallest,
                   engine::smallest_fit(*facts.architecture, *facts.reader, how));
     std::set<std::uint64_t> sizes = engine::memory_ladder(facts.payload_bytes);

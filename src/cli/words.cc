@@ -15,10 +15,10 @@ std::string grouped(std::uint64_t number) {
 }
 
 std::string as_flag(std::uint64_t bytes) {
-  constexpr std::uint64_t gib = std::uint64_t{1} << 30;
-  constexpr std::uint64_t mib = std::uint64_t{1} << 20;
-  if (bytes % gib == 0) return fmt::format("{}G", bytes / gib);
-  if (bytes % mib == 0) return fmt::format("{}M", bytes / mib);
+  constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+  if (bytes % kGiB == 0) return fmt::format("{}G", bytes / kGiB);
+  if (bytes % kMiB == 0) return fmt::format("{}M", bytes / kMiB);
   return fmt::format("{}", bytes);
 }
 

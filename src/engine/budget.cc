@@ -37,16 +37,32 @@ FixedNeeds needs_for(const EngineOptions& options, const model::Architecture& ar
   return needs;
 }
 
+/// "--ram 21M", which is never less than what is needed.
+std::string flag_for(std::uint64_t bytes) { return fmt::format("--ram {}M", stated(bytes) / kMiB); }
+
+/// For a number whose letter was forgotten.
+std::string hint_for(std::uint64_t ram) {
+  if (ram >= kMiB) return "";
+  return fmt::format(" (did you mean {}M or {}G? a number alone is bytes)", ram, ram);
+}
+
+/// `without_chunk`: the smallest that works where the prompt goes through one position at a time.
 tl::unexpected<Error> too_small(const EngineOptions& options, const FixedNeeds& needs,
-                                std::uint64_t weights, std::uint64_t ram, std::size_t chunk) {
-  return fail(ErrorKind::memory,
-              "{} of memory are too small for this model; the smallest budget that works is --ram "
-              "{}M with a context of {} and prefill chunks of {}: program {}, thread stacks {}, "
-              "small tensors {}, state and KV cache {}, activations {}, weights on their way {}",
-              format_size(ram), stated(needs.sum() + weights) / kMiB, options.context, chunk,
-              format_size(needs.program), format_size(needs.thread_stacks),
-              format_size(needs.vectors), format_size(needs.state), format_size(needs.activations),
-              format_size(weights));
+                                std::uint64_t weights, std::uint64_t ram,
+                                std::uint64_t without_chunk) {
+  const std::uint64_t smallest = needs.sum() + weights;
+  const std::string given = options.chunk ? fmt::format(" and --chunk {}", *options.chunk) : "";
+  const std::string other = stated(without_chunk) < stated(smallest)
+                                ? fmt::format(" ({} without --chunk)", flag_for(without_chunk))
+                                : "";
+  return fail(
+      ErrorKind::memory,
+      "{} of memory{} is too small for this model; the smallest that works, with --ctx {}{}, "
+      "is {}{}, rounded up to whole MiB: program {}, thread stacks {}, small tensors {}, "
+      "state and KV cache {}, activations {}, weights on their way {}",
+      format_size(ram), hint_for(ram), options.context, given, flag_for(smallest), other,
+      format_size(needs.program), format_size(needs.thread_stacks), format_size(needs.vectors),
+      format_size(needs.state), format_size(needs.activations), format_size(weights));
 }
 
 }  // namespace
@@ -56,8 +72,8 @@ model::PassLimits limits_for(const EngineOptions& options, std::size_t chunk) {
 }
 
 Result<Budget> draw_up_budget(const EngineOptions& options, const model::Architecture& architecture,
-                              const io::Reader& reader, int threads, std::uint64_t thread_stacks) {
-  const std::uint64_t resident_now = resident_memory();
+                              const io::Reader& reader, int threads, std::uint64_t thread_stacks,
+                              std::uint64_t resident_now) {
   Budget budget;
   budget.ram = options.ram.value_or(resident_now + available_memory() / 4 * 3);
   const std::uint64_t weights = weights::smallest_budget(architecture.blueprint().blocks, reader);
@@ -67,7 +83,7 @@ Result<Budget> draw_up_budget(const EngineOptions& options, const model::Archite
   budget.chunk = std::min(options.chunk.value_or(1), options.context);
   budget.needs = needs(budget.chunk);
   if (budget.needs.sum() + weights > budget.ram) {
-    return too_small(options, budget.needs, weights, budget.ram, budget.chunk);
+    return too_small(options, budget.needs, weights, budget.ram, needs(1).sum() + weights);
   }
   if (options.chunk) return budget;
   const std::uint64_t free = budget.ram - budget.needs.sum() - weights;

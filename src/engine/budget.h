@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/memory_info.h"
 #include "base/result.h"
 #include "engine/options.h"
 #include "io/reader.h"
@@ -30,8 +31,10 @@ struct Budget {
 
 /// Chooses what the options leave open and checks that the smallest placement of the weights fits
 /// beside the fixed needs. ErrorKind::memory otherwise, with the sums and the smallest budget.
+/// `resident_now`: what the program itself holds at this point.
 Result<Budget> draw_up_budget(const EngineOptions& options, const model::Architecture& architecture,
-                              const io::Reader& reader, int threads, std::uint64_t thread_stacks);
+                              const io::Reader& reader, int threads, std::uint64_t thread_stacks,
+                              std::uint64_t resident_now = resident_memory());
 
 /// The limits of passes with this chunk size.
 model::PassLimits limits_for(const EngineOptions& options, std::size_t chunk);

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory_info.h"
 #include "base/thread_pool.h"
 #include "engine/budget.h"
@@ -41,9 +42,17 @@ int usable_threads() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+Result<std::size_t> context_for(const EngineOptions& options, const model::Shape& shape) {
+  if (options.context <= shape.max_positions) return options.context;
+  if (!options.context_is_asked) return shape.max_positions;
+  return fail(ErrorKind::usage, "--ctx {}: this model was made for at most {} positions",
+              options.context, shape.max_positions);
+}
+
 Result<std::unique_ptr<model::Architecture>> open_files(const EngineOptions& options,
                                                         io::Reader& reader) {
   SLUICE_ASSIGN(const store::Checkpoint checkpoint, store::Checkpoint::open(options.model));
+  for (const std::string& note : checkpoint.notes()) log_note("{}", note);
   std::vector<io::FileId> files;
   for (const store::ShardFile& file : checkpoint.files()) {
     SLUICE_ASSIGN(const io::FileId id, reader.open(file.path));
@@ -65,7 +74,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
   SLUICE_ASSIGN(std::unique_ptr<io::Reader> reader, io::make_reader(options.io));
   if (options.wrap_reader) reader = options.wrap_reader(std::move(reader));
   SLUICE_ASSIGN(auto architecture, open_files(options, *reader));
-  options.context = std::min(options.context, architecture->shape().max_positions);
+  SLUICE_ASSIGN(options.context, context_for(options, architecture->shape()));
   // The directory of names is gone; what it held must not count against the budget.
   malloc_trim(0);
 
@@ -148,18 +157,28 @@ class Engine::Watcher final : public model::PassObserver {
   Status status_;
 };
 
+Status Engine::check_room(const model::SequenceState& sequence, std::size_t tokens) const {
+  const std::size_t length = sequence.length() + tokens;
+  if (length <= sequence.context()) return {};
+  const std::string after =
+      sequence.length() > 0 ? fmt::format(" after {}", sequence.length()) : std::string();
+  if (length > shape().max_positions) {
+    return fail(ErrorKind::memory,
+                "{} tokens{} do not fit: this model was made for at most {} positions; shorten the "
+                "text, nothing of it is cut",
+                tokens, after, shape().max_positions);
+  }
+  return fail(ErrorKind::memory,
+              "{} tokens{} do not fit into the context of {}; --ctx {} is the least that holds "
+              "them",
+              tokens, after, sequence.context(), length);
+}
+
 Result<std::span<const float>> Engine::feed(model::SequenceState& sequence,
                                             std::span<const std::int32_t> tokens,
                                             const FeedOptions& options) {
   SLUICE_CHECK(!tokens.empty());
-  if (sequence.length() + tokens.size() > sequence.context()) {
-    return fail(ErrorKind::memory,
-                "{} tokens{} do not fit into the context of {}; --ctx {} is the least that holds "
-                "them",
-                tokens.size(),
-                sequence.length() > 0 ? fmt::format(" after {}", sequence.length()) : "",
-                sequence.context(), sequence.length() + tokens.size());
-  }
+  SLUICE_TRY(check_room(sequence, tokens.size()));
   SLUICE_CHECK(!options.on_logits || options_.all_logits);
   Watcher watcher(*this, options, tokens.size());
   const auto start = Clock::now();

@@ -43,7 +43,8 @@ class Engine {
  public:
   /// Opens the model and draws up the memory budget. Fails with ErrorKind::model_files listing
   /// everything that is wrong with the files, or with ErrorKind::memory naming the smallest budget
-  /// that works; nothing has been read of the weights then.
+  /// that works, or with ErrorKind::usage for a context that was asked for and that the model was
+  /// not made for; nothing has been read of the weights then.
   static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
   ~Engine();
 
@@ -68,6 +69,8 @@ class Engine {
   struct Parts;
   class Watcher;
   Engine(EngineOptions options, std::unique_ptr<Parts> parts);
+  /// Whether that many tokens more have room; never cuts.
+  Status check_room(const model::SequenceState& sequence, std::size_t tokens) const;
 
   EngineOptions options_;
   std::unique_ptr<Parts> parts_;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <set>
 
 #include "base/result.h"
@@ -17,7 +18,13 @@ namespace sluice::engine {
 struct FitOptions {
   std::size_t context = 4096;
   int threads = 1;
+  /// Bytes that the program itself holds; default: what it holds now.
+  std::optional<std::uint64_t> program = std::nullopt;
 };
+
+/// What the program holds for a run of the models that are open, without the moment's share of
+/// code pages: for figures that are the same at every call.
+std::uint64_t program_memory();
 
 struct Fit {
   Budget budget;

@@ -70,9 +70,9 @@ class Bench {
   }
 
   std::size_t read(ThreadPool& threads) {
-    constexpr std::size_t item = std::size_t{1} << 20;
-    threads.run(kBytes / item, [&](std::size_t index, int worker) {
-      const std::uint64_t sum = kernels::read_all(weights_.data() + index * item, item);
+    constexpr std::size_t kItem = std::size_t{1} << 20;
+    threads.run(kBytes / kItem, [&](std::size_t index, int worker) {
+      const std::uint64_t sum = kernels::read_all(weights_.data() + index * kItem, kItem);
       out_.floats()[static_cast<std::size_t>(worker)] = static_cast<float>(sum);
     });
     return kBytes;

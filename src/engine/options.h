@@ -27,8 +27,11 @@ struct EngineOptions {
   std::optional<std::size_t> chunk;
 
   std::size_t context = 4096;  ///< positions that a sequence can hold
-  std::size_t sequences = 1;   ///< states that may exist at once
-  bool all_logits = false;     ///< logits of all positions will be asked for, not only of the last
+  /// The user asked for just this context: more than the model was made for is refused. Otherwise
+  /// it is shortened to what the model can do.
+  bool context_is_asked = false;
+  std::size_t sequences = 1;  ///< states that may exist at once
+  bool all_logits = false;    ///< logits of all positions will be asked for, not only of the last
 
   /// Puts something between the engine and its reader; for tests (fault injection).
   std::function<std::unique_ptr<io::Reader>(std::unique_ptr<io::Reader>)> wrap_reader = nullptr;

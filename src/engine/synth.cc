@@ -117,10 +117,9 @@ class Synthesis {
       return {};  // what the system does not tell, writing will
     return fail(
         ErrorKind::drive,
-        "{}: not enough room: {} bytes ({}) needed, {} bytes ({}) free; make room, or write "
-        "fewer layers or experts, or a sparse checkpoint",
-        options_.folder.string(), needed, format_size(needed), space.available,
-        format_size(space.available));
+        "{}: not enough room: {} more are needed, {} are free; make room, or write less of it with "
+        "--layers or --experts, or no data with --sparse",
+        options_.folder.string(), format_size(needed), format_size(space.available));
   }
 
   Status write_text(const char* name, const std::string& text) const {

@@ -12,8 +12,8 @@
 
 namespace sluice::engine {
 
-/// The defaults are the released model. Fewer layers, experts or ids make it smaller; the widths
-/// stay K3's.
+/// The defaults are the released model. Other numbers of layers, experts or ids make it smaller or
+/// larger; the widths stay K3's.
 struct SynthOptions {
   std::filesystem::path folder;
   int layers = 93;          ///< 2 to 999; layer 0 is dense, every 4th and the last are MLA

@@ -95,6 +95,33 @@ TEST(Info, PointsAtTheBytesOfAnExpert) {
   FAIL() << "no such block";
 }
 
+TEST(Info, ForecastsForAContextAndSaysTheSameEveryTime) {
+  const std::vector<std::string> arguments = {"info", kNano, "--ctx", "64"};
+  const std::string once = run_program(arguments).out;
+  EXPECT_NE(once.find("up to 64 positions (--ctx)"), std::string::npos) << once;
+  EXPECT_EQ(run_program(arguments).out, once);
+  std::vector<std::string> longer = arguments;
+  longer.back() = "4096";
+  EXPECT_NE(run_program(longer).out, once) << "the state of 4096 positions takes memory";
+}
+
+TEST(Info, ThePromisedSmallestWorks) {
+#ifdef SLUICE_SANITIZED
+  GTEST_SKIP() << "a sanitizer's own memory is no part of any budget";
+#endif
+  const Json info = info_of(kNano);
+  for (const Json& memory : info.at("memory")) {
+    if (!memory.at("fits").get<bool>() || !memory.at("smallest").get<bool>()) continue;
+    const std::uint64_t ram = memory.at("ram_bytes");
+    const auto run = [&](std::uint64_t budget) {
+      return run_program({"run", kNano, "-p", "Alice", "--max-new", "1", "--ctx", "4096", "--ram",
+                          std::to_string(budget)});
+    };
+    EXPECT_EQ(run(ram).exit_code, 0) << run(ram).err;
+    EXPECT_EQ(run(ram - (3 << 20)).exit_code, 4) << "and is not far from the truth";
+  }
+}
+
 TEST(Info, SaysWhatMemoryDoes) {
 #ifdef SLUICE_SANITIZED
   GTEST_SKIP() << "a sanitizer's own memory is larger than the model";

@@ -1,6 +1,7 @@
 // Promise: the budget is a ceiling of the whole process, and changes no word.
 #include <gtest/gtest.h>
 
+#include "base/memory_info.h"
 #include "cli/models.h"
 #include "cli/program.h"
 
@@ -54,6 +55,47 @@ TEST(Ceiling, HoldsAtEveryBudgetAndTheTextIsTheSame) {
     EXPECT_LE(stats.at("peak_rss_bytes").get<std::uint64_t>(), ram);
     EXPECT_LE(run.peak_rss_bytes, ram);
   }
+}
+
+TEST(Ceiling, HoldsOverALongAnswerAndForMappedFiles) {
+#ifdef SLUICE_SANITIZED
+  GTEST_SKIP() << "a sanitizer's own memory is no part of any budget";
+#endif
+  std::string text;
+  for (const char* io : {"pread", "mmap"}) {
+    const std::vector<std::string> arguments = {"run", kNano,       "-p",  "Alice was", "--io",
+                                                io,    "--max-new", "600", "--greedy"};
+    const std::uint64_t smallest = smallest_for(arguments);
+    ASSERT_GT(smallest, 0u);
+    EXPECT_LE(smallest, checkpoint_bytes()) << "the mapping costs little more than its buffers";
+    std::vector<std::string> with_ram = arguments;
+    with_ram.insert(with_ram.end(), {"--ram", std::to_string(smallest)});
+    const Finished run = run_program(with_ram);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_LE(run.peak_rss_bytes, smallest) << io;
+    if (text.empty()) text = run.out;
+    EXPECT_EQ(run.out, text);
+    EXPECT_GT(text.size(), 600u);
+  }
+}
+
+TEST(Ceiling, IsByDefaultThreeQuartersOfWhatIsFree) {
+  const Folder folder;
+  const Finished run = run_program({"run", kNano, "--ids", "1", "--max-new", "1", "--print-ids",
+                                    "--stats-json", folder / "stats.json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const std::uint64_t budget =
+      Json::parse(read_file(folder / "stats.json")).at("ram_budget_bytes").get<std::uint64_t>();
+  // What is free moves while others work: a quarter of it is room enough for that.
+  EXPECT_GT(budget, available_memory() / 2);
+  EXPECT_LT(budget, total_memory() / 8 * 7) << "a budget that fills the machine ends in its swap";
+}
+
+TEST(Ceiling, CountsTheContextBeforeAnythingIsRead) {
+  const auto smallest_with = [](const std::string& context) {
+    return smallest_for({"run", kNano, "--ids", "1", "--print-ids", "--ctx", context});
+  };
+  EXPECT_GT(smallest_with("4096"), smallest_with("64"));
 }
 
 }  // namespace
