@@ -13,6 +13,13 @@ namespace {
 constexpr std::uint64_t kMostNew = std::uint64_t{1} << 30;
 constexpr float kHottest = 1e6F;
 
+/// A share of nothing leaves no token to choose.
+Result<float> parse_share(const std::string& text) {
+  const auto share = parse_real(text, 0, 1);
+  if (share && *share > 0) return share;
+  return fail(ErrorKind::usage, "'{}' is not a number above 0 and at most 1", text.substr(0, 40));
+}
+
 }  // namespace
 
 void add_answer_options(CLI::App& app, std::size_t max_new, AnswerOptions& options) {
@@ -22,7 +29,8 @@ void add_answer_options(CLI::App& app, std::size_t max_new, AnswerOptions& optio
   add_count(app, "--max-new", options.max_new, 0, kMostNew,
             fmt::format("At most this many new tokens; default: {}", max_new))
       ->group(group);
-  app.add_flag("--greedy", sampling.greedy, "Always the likeliest token; the flags below rest")
+  app.add_flag("--greedy", sampling.greedy,
+               "Always take the likeliest token; the flags below then do nothing, but for --stop")
       ->group(group);
   add_real(app, "--temperature", sampling.temperature, 0, kHottest,
            "Higher is more varied, 0 is greedy; default: 1")
@@ -31,9 +39,9 @@ void add_answer_options(CLI::App& app, std::size_t max_new, AnswerOptions& optio
             "Choose among the K likeliest; 0: all, the default")
       ->type_name("K")
       ->group(group);
-  add_real(app, "--top-p", sampling.top_p, std::numeric_limits<float>::min(), 1,
-           "Choose among the likeliest that together have this share; default: 1")
-      ->type_name("P")
+  add_parsed(app, "--top-p", "P",
+             "Choose among the likeliest that together have this share, above 0; default: 1",
+             parse_share, [&sampling](float share) { sampling.top_p = share; })
       ->group(group);
   add_real(app, "--min-p", sampling.min_p, 0, 1,
            "Drop what is less likely than this times the likeliest; default: 0")

@@ -66,7 +66,10 @@ class Dialogue {
       if (line->find_first_not_of(" \t") == std::string::npos) continue;
       SLUICE_TRY(take(std::move(*line)));
     }
-    return {};
+    // Whoever sits at a terminal has seen it; a script looks at the exit code.
+    if (!refusal_ || ::isatty(STDIN_FILENO) == 1) return {};
+    return fail(*refusal_, "{} got no answer, for the reason given above",
+                refused_ == 1 ? "a question" : fmt::format("{} questions", refused_));
   }
 
   engine::Statistics statistics() const { return engine_.statistics(counts_); }
@@ -106,12 +109,14 @@ class Dialogue {
   Status answer(std::string question) {
     if (const Status asked = conversation_.ask(std::move(question)); !asked) {
       say(fmt::format("sluice: {}\n", asked.error().message));
+      refuse(asked.error().kind);
       return {};
     }
     const std::vector<std::int32_t> ids = conversation_.ids();
     if (ids.size() > sequence_.context()) {
       conversation_.withdraw();
       say_full(ids.size());
+      refuse(ErrorKind::memory);
       return {};
     }
     AnswerView view(output_, progress_, options_.style.thinking && !options_.compute.quiet);
@@ -170,13 +175,21 @@ class Dialogue {
       say("sluice: interrupted\n");
     } else if (*reason == engine::FinishReason::context) {
       say_full(sequence_.length());
-    } else if (*reason == engine::FinishReason::length && !has_response) {
-      say("sluice: --max-new tokens were not enough to finish thinking; --no-thinking answers at "
-          "once\n");
+    } else if (*reason == engine::FinishReason::length && options_.style.thinking &&
+               !has_response) {
+      say(
+          fmt::format("sluice: there is no answer yet: the thinking before it was cut by --max-new "
+                      "{}; give more room, or answer at once with --no-thinking\n",
+                      options_.answer.max_new));
     } else if (*reason == engine::FinishReason::length) {
-      say("sluice: the answer was cut at --max-new tokens\n");
+      say(fmt::format("sluice: the answer was cut by --max-new {}\n", options_.answer.max_new));
     }
     return {};
+  }
+
+  void refuse(ErrorKind kind) {
+    if (!refusal_) refusal_ = kind;
+    ++refused_;
   }
 
   void say_full(std::size_t needed) const {
@@ -200,6 +213,8 @@ class Dialogue {
   Output output_;
   LineReader lines_;
   engine::TokenCounts counts_;
+  std::optional<ErrorKind> refusal_;  // of the first question that got no answer
+  std::size_t refused_ = 0;
   bool over_ = false;
 };
 
@@ -208,11 +223,13 @@ class Chat final : public Command {
   explicit Chat(CLI::App& app) {
     add_chat_options(app, options_.style);
     add_answer_options(app, kMaxNew, options_.answer);
-    add_compute_options(app, options_.compute);
+    add_compute_options(app, options_.compute, fmt::format("{}", kContext));
     app.footer(
         "Type a line and read the answer; /help lists what else there is. Earlier turns stay in "
         "the\n"
-        "model's state, so only the new one is computed.\n\n"
+        "model's state, so only the new one is computed. With questions from a pipe, the exit "
+        "code\n"
+        "is that of the first one that got no answer.\n\n"
         "Example:\n"
         "  sluice chat /drive/Kimi-K3 --ram 32G --effort low");
   }
@@ -220,7 +237,7 @@ class Chat final : public Command {
   Status execute() override {
     SLUICE_TRY(text::validate(options_.answer.sampling));
     SLUICE_ASSIGN(const std::filesystem::path folder, model_folder(options_.compute.model));
-    SLUICE_ASSIGN(const text::Tokenizer tokenizer, text::Tokenizer::load(folder));
+    SLUICE_ASSIGN(const text::Tokenizer tokenizer, load_tokenizer(options_.compute.model));
     SLUICE_ASSIGN(Conversation conversation, Conversation::create(tokenizer, options_.style));
     if (const auto stops = text::StopMatcher::create(options_.answer.stops); !stops) {
       return fail(ErrorKind::usage, "--stop: {}", stops.error().message);

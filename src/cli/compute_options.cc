@@ -1,9 +1,8 @@
 #include "cli/compute_options.h"
 
-#include <system_error>
-
 #include "base/log.h"
 #include "cli/flags.h"
+#include "store/checkpoint.h"
 
 namespace sluice::cli {
 namespace {
@@ -29,7 +28,7 @@ void add_model(CLI::App& app, std::filesystem::path& model) {
       ->required();
 }
 
-void add_compute_options(CLI::App& app, ComputeOptions& options) {
+void add_compute_options(CLI::App& app, ComputeOptions& options, const std::string& context) {
   add_model(app, options.model);
   const std::string group = "Memory and speed (never change a result)";
   add_size(app, "--ram", options.ram,
@@ -49,7 +48,9 @@ void add_compute_options(CLI::App& app, ComputeOptions& options) {
             "memory")
       ->group(group);
   add_count(app, "--ctx", options.context, 1, kMostContext,
-            "Positions to keep room for: prompt and answer together")
+            "Positions to keep room for, prompt and answer together; at most what the model was "
+            "made for; default: " +
+                context)
       ->group(group);
   const std::string notes = "Notes (on stderr)";
   app.add_flag("--stats", options.stats, "Print a table at the end: where time and memory went")
@@ -63,7 +64,7 @@ void add_compute_options(CLI::App& app, ComputeOptions& options) {
            options.quiet = true;
            set_log_level(LogLevel::warning);
          },
-         "No progress and no notes; errors only")
+         "No progress and no notes; errors and warnings only")
       ->group(notes);
 }
 
@@ -75,17 +76,12 @@ engine::EngineOptions engine_options(const ComputeOptions& options, std::size_t 
   result.io = options.io;
   result.chunk = options.chunk;
   result.context = options.context.value_or(context);
+  result.context_is_asked = options.context.has_value();
   return result;
 }
 
 Result<std::filesystem::path> model_folder(const std::filesystem::path& model) {
-  std::error_code error;
-  const auto status = std::filesystem::status(model, error);
-  if (!std::filesystem::exists(status)) {
-    return fail(ErrorKind::model_files, "{}: there is no such file or folder", model.string());
-  }
-  if (std::filesystem::is_directory(status)) return model;
-  return model.has_parent_path() ? model.parent_path() : std::filesystem::path(".");
+  return store::folder_of_model(model);
 }
 
 }  // namespace sluice::cli

@@ -28,15 +28,15 @@ struct ComputeOptions {
 /// The argument MODEL.
 void add_model(CLI::App& app, std::filesystem::path& model);
 
-/// MODEL and all flags of ComputeOptions.
-void add_compute_options(CLI::App& app, ComputeOptions& options);
+/// MODEL and all flags of ComputeOptions. `context` says what --ctx is by default.
+void add_compute_options(CLI::App& app, ComputeOptions& options,
+                         const std::string& context = "what is needed");
 
 /// How to open an engine for these options, with room for `context` positions unless --ctx says
 /// otherwise.
 engine::EngineOptions engine_options(const ComputeOptions& options, std::size_t context);
 
-/// The folder with config.json and the tokenizer of MODEL, which may also be a weight file or an
-/// index. Fails with ErrorKind::model_files if there is nothing at this path.
+/// The folder with config.json and the tokenizer of MODEL, as store::folder_of_model().
 Result<std::filesystem::path> model_folder(const std::filesystem::path& model);
 
 }  // namespace sluice::cli

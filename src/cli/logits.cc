@@ -12,8 +12,8 @@
 #include "cli/progress.h"
 #include "cli/prompt.h"
 #include "cli/statistics_output.h"
+#include "cli/tokens.h"
 #include "engine/engine.h"
-#include "text/tokenizer.h"
 
 namespace sluice::cli {
 namespace {
@@ -116,7 +116,7 @@ class Logits final : public Command {
   }
 
   Status execute() override {
-    SLUICE_TRY(check_names());
+    SLUICE_TRY(check_files());
     SLUICE_ASSIGN(const std::vector<std::int32_t> ids, prompt_ids());
     SLUICE_ASSIGN(StatisticsOutput statistics, StatisticsOutput::prepare(options_.compute));
     engine::EngineOptions engine_asked = engine_options(options_.compute, ids.size());
@@ -131,18 +131,23 @@ class Logits final : public Command {
   }
 
  private:
-  Status check_names() const {
+  /// Before anything takes time.
+  Status check_files() const {
     const bool same = options_.out == options_.hidden || options_.out == options_.routes ||
                       (!options_.hidden.empty() && options_.hidden == options_.routes);
-    if (!same) return {};
-    return fail(ErrorKind::usage, "--out, --hidden and --routes must be different files");
+    if (same) {
+      return fail(ErrorKind::usage, "--out, --hidden and --routes must be different files");
+    }
+    for (const std::filesystem::path& path : {options_.out, options_.hidden, options_.routes}) {
+      if (!path.empty()) SLUICE_TRY(NpyFile::check(path));
+    }
+    return {};
   }
 
   Result<std::vector<std::int32_t>> prompt_ids() const {
     SLUICE_ASSIGN(const std::string text, read_prompt(options_.prompt));
     if (!options_.prompt.has_text()) return options_.prompt.ids;
-    SLUICE_ASSIGN(const std::filesystem::path folder, model_folder(options_.compute.model));
-    SLUICE_ASSIGN(const text::Tokenizer tokenizer, text::Tokenizer::load(folder));
+    SLUICE_ASSIGN(const text::Tokenizer tokenizer, load_tokenizer(options_.compute.model));
     return tokenizer.encode(text, text::Tokenizer::Special::as_text);
   }
 

@@ -49,16 +49,28 @@ int report(const Error& error) {
 
 using Parsed = std::variant<std::unique_ptr<Command>, int>;
 
+/// An argument that the parser took for a group of short flags, and a text to its user.
+std::string dashed_text(int count, char** arguments) {
+  for (int i = 1; i < count; ++i) {
+    const std::string_view argument = arguments[i];
+    if (argument == "--" || argument == "-h" || argument == "--help") return "";
+    if (argument.starts_with("-h")) return std::string(argument);
+  }
+  return "";
+}
+
 /// What the parser has to say when there is no command to run: help, the version or an error.
 int explain(const CLI::App& app, const std::vector<Registered>& commands,
-            const CLI::ParseError& error, std::string_view first) {
+            const CLI::ParseError& error, int count, char** arguments) {
+  const std::string_view first = count > 1 ? arguments[1] : "";
   const CLI::App* scope = &app;
   for (const Registered& each : commands) {
     if (each.app->parsed()) scope = each.app;
   }
   const bool is_command = scope != &app;
   const std::string name = is_command ? "sluice " + scope->get_name() : "sluice";
-  if (error.get_exit_code() == 0) {  // --help or --version
+  const std::string dashed = dashed_text(count, arguments);
+  if (error.get_exit_code() == 0 && dashed.empty()) {  // --help or --version
     const bool is_help = error.get_name() != "CallForVersion";
     const std::string text =
         is_help ? scope->help(is_command ? "sluice" : "") : std::string(error.what()) + "\n";
@@ -69,6 +81,10 @@ int explain(const CLI::App& app, const std::vector<Registered>& commands,
   if (!is_command && error.get_name() == "RequiredError") {
     what = first.empty() ? "no command is given"
                          : fmt::format("there is no command '{}'", first.substr(0, 40));
+  }
+  if (error.get_exit_code() == 0) what = fmt::format("there is no flag {}", dashed.substr(0, 40));
+  if (scope->get_name() == "tokenize" && (!dashed.empty() || error.get_name() == "ExtrasError")) {
+    what += "; a text that begins with a dash comes after --";
   }
   return report({ErrorKind::usage, fmt::format("{}; see {} --help", what, name)});
 }
@@ -86,8 +102,9 @@ Parsed parse_command_line(int count, char** arguments) {
       "Each command has its own help: sluice run --help\n"
       "stdout carries the answer only; notes and errors go to stderr.\n"
       "Sizes are powers of two: 64M, 6G, 1.5GiB.\n\n"
-      "Exit codes: 0 done, 2 usage, 3 the model's files, 4 does not fit in memory,\n"
-      "5 a drive failed, 6 a number went bad, 130 interrupted.");
+      "Exit codes: 0 done, 2 usage, 3 the model's files, 4 does not fit in memory or in the\n"
+      "context, 5 a drive failed, 6 a number went bad (NaN or infinity), 130 interrupted with\n"
+      "Ctrl-C; a signal that ends the program gives 128 and its number, as 143 for SIGTERM.");
   std::vector<Registered> commands;
   for (const auto add : {add_info, add_run, add_chat, add_logits, add_tokenize, add_synth, add_plan,
                          add_bench, add_doctor}) {
@@ -97,7 +114,7 @@ Parsed parse_command_line(int count, char** arguments) {
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {
-    return explain(app, commands, error, count > 1 ? arguments[1] : "");
+    return explain(app, commands, error, count, arguments);
   }
   for (Registered& each : commands) {
     if (each.app->parsed()) return std::move(each.command);

@@ -40,14 +40,28 @@ std::string npy_header(std::string_view descr, std::span<const std::uint64_t> sh
   return header + dictionary;
 }
 
-Result<NpyFile> NpyFile::create(const std::filesystem::path& path, std::string_view descr,
-                                std::vector<std::uint64_t> shape) {
+Status NpyFile::check(const std::filesystem::path& path) {
   // The finished file takes the place of what is there: never that of a device, pipe or folder.
   std::error_code ignored;
   const auto there = std::filesystem::status(path, ignored);
   if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
     return fail(ErrorKind::usage, "{}: is there already and is no regular file", path.string());
   }
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (!std::filesystem::is_directory(folder, ignored)) {
+    return fail(ErrorKind::usage, "{}: cannot be written: there is no folder {}", path.string(),
+                folder.string());
+  }
+  if (::access(folder.c_str(), W_OK) != 0) {
+    return fail(ErrorKind::usage, "{}: cannot be written: {}: {}", path.string(), folder.string(),
+                message_of(errno));
+  }
+  return {};
+}
+
+Result<NpyFile> NpyFile::create(const std::filesystem::path& path, std::string_view descr,
+                                std::vector<std::uint64_t> shape) {
+  SLUICE_TRY(check(path));
   NpyFile file;
   file.path_ = path;
   file.temporary_ = path;

@@ -23,6 +23,10 @@ std::string npy_header(std::string_view descr, std::span<const std::uint64_t> sh
 /// finished. What is never written reads as zero.
 class NpyFile {
  public:
+  /// Whether create() can be expected to work, without making anything. Fails with
+  /// ErrorKind::usage.
+  static Status check(const std::filesystem::path& path);
+
   /// Elements have 4 bytes. Fails with ErrorKind::usage if the file cannot be made.
   static Result<NpyFile> create(const std::filesystem::path& path, std::string_view descr,
                                 std::vector<std::uint64_t> shape);

@@ -121,7 +121,8 @@ class Run final : public Command {
     app.add_flag("--print-ids", options_.print_ids,
                  "Print the ids of the new tokens on one line, and no text");
     app.add_flag("--json", options_.json,
-                 "Print one JSON object at the end: text, ids, finish_reason, stats");
+                 "Print one JSON object at the end: text, ids, finish_reason, stats; with "
+                 "--chat also reasoning");
     add_answer_options(app, kMaxNew, options_.answer);
     CLI::Option* chat =
         app.add_flag("--chat", options_.chat, "The prompt is a user's turn in the chat format")
@@ -133,7 +134,8 @@ class Run final : public Command {
     add_compute_options(app, options_.compute);
     app.footer(
         "The text streams to stdout as it is written. It ends with the model's end token, with\n"
-        "--max-new tokens, or before a --stop text.\n\n"
+        "--max-new tokens, or before a --stop text. With --chat, what the model thinks before it\n"
+        "answers goes to stderr.\n\n"
         "Examples:\n"
         "  sluice run models/k3-nano -p \"It was on a dreary night\" --greedy --ram 21M\n"
         "  sluice run /drive/Kimi-K3 --chat -p \"Why is the sky blue?\" --ram 32G --stats\n"
@@ -166,7 +168,7 @@ class Run final : public Command {
     const bool needs_text =
         options_.prompt.has_text() || !options_.print_ids || !options_.answer.stops.empty();
     if (!needs_text) return {};
-    SLUICE_ASSIGN(tokenizer_, text::Tokenizer::load(folder_));
+    SLUICE_ASSIGN(tokenizer_, load_tokenizer(options_.compute.model));
     std::optional<text::AnswerParser> parser;
     if (options_.chat) {
       SLUICE_ASSIGN(Conversation conversation, Conversation::create(*tokenizer_, options_.style));
@@ -229,12 +231,19 @@ class Run final : public Command {
   /// Says why the answer ended if that is not plain.
   void explain(engine::FinishReason reason, const engine::Engine& engine,
                const Answer& answer) const {
-    if (reason == engine::FinishReason::context) {
+    const bool is_thinking = options_.chat && options_.style.thinking && !answer.has_response();
+    if (is_thinking &&
+        (reason == engine::FinishReason::length || reason == engine::FinishReason::context)) {
+      // An answer of nothing needs a word, even with --quiet.
+      log_warning(
+          "there is no answer yet: the thinking before it was cut by {}; give more room, or answer "
+          "at once with --no-thinking",
+          reason == engine::FinishReason::length
+              ? fmt::format("--max-new {}", options_.answer.max_new)
+              : fmt::format("the context of {} positions (--ctx)", engine.options().context));
+    } else if (reason == engine::FinishReason::context) {
       log_note("the context of {} positions is full; --ctx N gives more room, up to {}",
                engine.options().context, engine.shape().max_positions);
-    } else if (reason == engine::FinishReason::length && options_.chat && !answer.has_response()) {
-      log_note(
-          "--max-new tokens were not enough to finish thinking; --no-thinking answers at once");
     }
   }
 

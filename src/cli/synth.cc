@@ -21,10 +21,11 @@ class Synth final : public Command {
         ->required()
         ->check(CLI::IsMember({"kimi-k3"}));
     app.add_option("DIR", options_.folder, "Where to write; made if missing")->required();
-    add_count(app, "--layers", options_.layers, 2, 999, "Layers; default: 93");
+    add_count(app, "--layers", options_.layers, 2, 999, "Layers, 2 to 999; default: 93, as K3 has");
     add_count(app, "--experts", options_.experts, 1, 9999,
-              "Routed experts per layer; default: 896");
-    add_count(app, "--vocab", options_.vocabulary, 512, 1048576, "Token ids; default: 163840");
+              "Routed experts per layer, 1 to 9999; default: 896, as K3 has");
+    add_count(app, "--vocab", options_.vocabulary, 512, 1048576,
+              "Token ids, 512 to 1048576; default: 163840, as K3 has");
     add_count(app, "--seed", options_.seed, 0, UINT64_MAX,
               "Of the random weights; the same seed gives the same files; default: 1");
     app.add_flag("--sparse", options_.sparse,

@@ -10,6 +10,7 @@
 #include "cli/json_text.h"
 #include "cli/output.h"
 #include "cli/prompt.h"
+#include "cli/tokens.h"
 #include "text/tokenizer.h"
 
 namespace sluice::cli {
@@ -28,24 +29,25 @@ class Tokenize final : public Command {
  public:
   explicit Tokenize(CLI::App& app) {
     add_model(app, options_.model);
-    app.add_option("TEXT", options_.text, "The text; or -f FILE");
+    app.add_option("TEXT", options_.text,
+                   "The text, or -f FILE; after -- it may begin with a dash");
     app.add_option("-f,--file", options_.file, "A file with the text; -: stdin")->type_name("FILE");
     add_ids(app, "--decode", options_.decode, "The other way: print the text of these ids");
     app.add_flag("--special", options_.special,
                  "Spellings of special tokens become these tokens; otherwise they are text");
     app.add_flag("--json", options_.json, "Print a JSON object with ids, pieces and text");
     app.footer(
-        "Prints the ids on one line, separated by commas.\n\n"
+        "Prints the ids on one line, separated by commas; for an empty text an empty line.\n\n"
         "Examples:\n"
         "  sluice tokenize models/k3-nano \"It was on a dreary night\"\n"
         "  sluice tokenize models/k3-nano -f page.txt --json\n"
+        "  sluice tokenize models/k3-nano -- \"-1 is less than 0\"\n"
         "  sluice tokenize models/k3-nano --decode 1858,399,365");
   }
 
   Status execute() override {
     SLUICE_TRY(check());
-    SLUICE_ASSIGN(const std::filesystem::path folder, model_folder(options_.model));
-    SLUICE_ASSIGN(const text::Tokenizer tokenizer, text::Tokenizer::load(folder));
+    SLUICE_ASSIGN(const text::Tokenizer tokenizer, load_tokenizer(options_.model));
     std::vector<std::int32_t> ids = options_.decode;
     if (ids.empty()) {
       SLUICE_ASSIGN(ids, encode(tokenizer));

@@ -12,17 +12,14 @@
 
 namespace sluice::cli {
 
+/// The tokenizer of MODEL. Fails with ErrorKind::model_files; where the weights are at fault too,
+/// it is these that the message names: a folder without a tokenizer is mostly one without a model.
+Result<text::Tokenizer> load_tokenizer(const std::filesystem::path& model);
+
 /// The ids that end an answer: the tokenizer's and generation_config.json's, and the model's own.
 /// Without a tokenizer only the latter.
-inline Result<std::vector<std::int32_t>> end_ids(const text::Tokenizer* tokenizer,
-                                                 const std::filesystem::path& folder,
-                                                 const model::Shape& shape) {
-  std::vector<std::int32_t> ids;
-  if (tokenizer != nullptr) {
-    SLUICE_ASSIGN(ids, text::stop_ids(*tokenizer, folder));
-  }
-  ids.insert(ids.end(), shape.end_ids.begin(), shape.end_ids.end());
-  return ids;
-}
+Result<std::vector<std::int32_t>> end_ids(const text::Tokenizer* tokenizer,
+                                          const std::filesystem::path& folder,
+                                          const model::Shape& shape);
 
 }  // namespace sluice::cli

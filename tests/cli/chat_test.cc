@@ -59,9 +59,18 @@ TEST(Chat, HasCommands) {
 TEST(Chat, SaysThatTheContextIsFullAndGoesOn) {
   const std::string question(200, 'x');
   const Finished chat = run_program(with(kChat, {"--ctx", "40"}), question + "\nHi\n");
-  EXPECT_EQ(chat.exit_code, 0) << chat.err;
   EXPECT_NE(chat.err.find("context of 40 positions is full"), std::string::npos) << chat.err;
   EXPECT_NE(chat.out, "") << "the short question has room";
+  EXPECT_EQ(chat.exit_code, 4) << "a script must see that a question got no answer";
+  EXPECT_NE(chat.err.find("error: a question got no answer"), std::string::npos) << chat.err;
+}
+
+TEST(Chat, EndsWithTheCodeOfTheFirstQuestionThatGotNoAnswer) {
+  const Finished chat =
+      run_program(with(kChat, {"--ctx", "40"}), "\xff\n" + std::string(200, 'x') + "\nHi\n");
+  EXPECT_EQ(chat.exit_code, 2) << chat.err;
+  EXPECT_NE(chat.err.find("2 questions got no answer"), std::string::npos) << chat.err;
+  EXPECT_NE(chat.out, "");
 }
 
 TEST(Chat, CtrlCEndsTheAnswerAndTheConversationGoesOn) {

@@ -87,6 +87,31 @@ TEST(Usage, AsksForWhatIsMissing) {
   expect_failure(run_program({"synth", "kimi-k9", "/nowhere"}), 2, {"kimi-k3"});
 }
 
+TEST(Usage, SaysWhatAValueShouldBe) {
+  const auto complaint = [](const std::string& flag, const std::string& value) {
+    return run_program({"run", kTiny, "-p", "x", flag, value}).err;
+  };
+  EXPECT_EQ(complaint("--top-p", "0"),
+            "sluice: error: --top-p: '0' is not a number above 0 and at most 1; see sluice run "
+            "--help\n");
+  EXPECT_EQ(complaint("--stop", ""), "sluice: error: --stop: a stop text is empty\n");
+}
+
+TEST(Usage, ATextThatBeginsWithADashIsNoFlag) {
+  const std::string dashed = "-hello";
+  expect_failure(run_program({"tokenize", kNano, dashed}), 2,
+                 {"there is no flag -hello", "comes after --"});
+  expect_failure(run_program({"info", kNano, dashed}), 2, {"there is no flag -hello"});
+  for (const std::string& text : {dashed, std::string("-1 is less than 0"), std::string("--"),
+                                  std::string("--json"), std::string("-h")}) {
+    const Finished ids = run_program({"tokenize", kNano, "--", text});
+    EXPECT_EQ(ids.exit_code, 0) << ids.err;
+    EXPECT_EQ(ids.out, run_program({"tokenize", kNano, "-f", "-"}, text).out) << text;
+  }
+  const Finished run = run_program({"run", kNano, "-p", dashed, "--max-new", "0"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+}
+
 TEST(Usage, HelpAndVersionGoToStdout) {
   const Finished version = run_program({"--version"});
   EXPECT_EQ(version.exit_code, 0);
@@ -136,7 +161,100 @@ TEST(ModelFiles, AreTruncated) {
 TEST(ModelFiles, AreNotThereYet) {
   const Folder folder;
   fs::copy_file(kTiny + "/config.json", folder / "config.json");
-  expect_failure(run_program({"info", folder.path().string()}), 3, {"config.json", "no weights"});
+  expect_failure(run_program({"info", folder.path().string()}), 3,
+                 {"config.json", "no weights", "sluice plan"});
+  expect_failure(run_program({"info", folder / "config.json"}), 3,
+                 {"give the model's folder", "sluice plan " + (folder / "config.json")});
+}
+
+/// Every command that takes a model, with this one.
+std::vector<std::vector<std::string>> commands_with(const std::string& model) {
+  return {{"info", model},
+          {"run", model, "-p", "x", "--max-new", "1"},
+          {"run", model, "--ids", "1", "--print-ids"},
+          {"chat", model},
+          {"logits", model, "-p", "x", "--out", "/tmp/never-written.npy"},
+          {"tokenize", model, "x"}};
+}
+
+TEST(ModelFiles, AreNoModelAtAll) {
+  const Folder empty;
+  for (const auto& arguments : commands_with(empty.path().string())) {
+    SCOPED_TRACE(arguments[0]);
+    expect_failure(run_program(arguments), 3,
+                   {empty.path().string() + ": no model in this folder: expected "
+                                            "model.safetensors.index.json and its shards"});
+  }
+  for (const auto& arguments : commands_with("/dev/null")) {
+    SCOPED_TRACE(arguments[0]);
+    expect_failure(run_program(arguments), 3, {"/dev/null: this is no model", "folder", "index"});
+  }
+  write_file(empty / "notes.txt", "nothing but a text that somebody wrote");
+  for (const auto& arguments : commands_with(empty / "notes.txt")) {
+    SCOPED_TRACE(arguments[0]);
+    expect_failure(run_program(arguments), 3, {"notes.txt", "no safetensors file"});
+  }
+}
+
+/// k3-tiny as a Hugging Face cache keeps it: names that link to blobs.
+void write_cache(const Folder& folder) {
+  fs::create_directories(folder / "blobs");
+  fs::create_directories(folder / "refs");
+  fs::create_directories(folder / "snapshots/abc");
+  write_file(folder / "refs/main", "abc");
+  for (const auto& entry : fs::directory_iterator(kTiny)) {
+    const std::string name = entry.path().filename().string();
+    fs::copy_file(entry.path(), folder / ("blobs/blob-of-" + name));
+    fs::create_symlink("../../blobs/blob-of-" + name, folder / ("snapshots/abc/" + name));
+  }
+}
+
+TEST(ModelFiles, InACacheOpenByTheFolderOfTheModelOrOfTheSnapshot) {
+  const Folder cache;
+  write_cache(cache);
+  for (const std::string& model : {cache.path().string(), cache / "snapshots/abc"}) {
+    const Finished run = run_program({"run", model, "-p", "x", "--max-new", "1"});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+  }
+}
+
+TEST(ModelFiles, WhoseBlobIsMissingInACacheAreNamed) {
+  for (const std::string& name :
+       {std::string("model-00002-of-000003.safetensors"), std::string("tokenizer_config.json"),
+        std::string("tiktoken.model"), std::string("generation_config.json")}) {
+    const Folder cache;
+    write_cache(cache);
+    if (!fs::exists(cache / ("blobs/blob-of-" + name))) {
+      fs::create_symlink("../../blobs/none", cache / ("snapshots/abc/" + name));
+    }
+    fs::remove(cache / ("blobs/blob-of-" + name));
+    for (const std::string& model : {cache.path().string(), cache / "snapshots/abc"}) {
+      SCOPED_TRACE(model + " without " + name);
+      expect_failure(run_program({"run", model, "-p", "x", "--max-new", "1"}), 3,
+                     {name, "the symbolic link leads to no file"});
+    }
+  }
+}
+
+TEST(ModelFiles, ShardsAreBlamedBeforeTheTokenizerThatIsMissingToo) {
+  const ModelCopy copy(kTiny);
+  fs::remove(copy / "tokenizer_config.json");
+  fs::remove(copy / "model-00002-of-000003.safetensors");
+  expect_failure(run_program({"run", copy.path(), "-p", "x"}), 3,
+                 {"model-00002-of-000003.safetensors", "no such file"});
+}
+
+TEST(ModelFiles, WithoutAnIndexOpenWithANote) {
+  const ModelCopy copy(kTiny);
+  fs::remove(copy / "model.safetensors.index.json");
+  const std::vector<std::string> arguments = {"run",       copy.path(), "--ids",      "1",
+                                              "--max-new", "1",         "--print-ids"};
+  const Finished run = run_program(arguments);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_NE(run.err.find("no model.safetensors.index.json"), std::string::npos) << run.err;
+  std::vector<std::string> quiet = arguments;
+  quiet.emplace_back("-q");
+  EXPECT_EQ(run_program(quiet).err, "");
 }
 
 TEST(Memory, TooLittleIsRefusedWithTheSmallestThatWorks) {
@@ -156,12 +274,41 @@ TEST(Memory, TooLittleIsRefusedWithTheSmallestThatWorks) {
   expect_failure(with_ram(std::to_string(smallest - 2) + "M"), 4, {"--ram"});
 }
 
+TEST(Memory, TheRefusalSaysWhatItWasAskedFor) {
+  const std::vector<std::string> arguments = {"run", kNano, "--ids", "1", "--print-ids"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), arguments.begin(), arguments.end());
+    return run_program(more);
+  };
+  expect_failure(with({"--ram", "2M"}), 4,
+                 {"2.00 MiB of memory is too small", "--ctx 129", "rounded up to whole MiB"});
+  expect_failure(with({"--ram", "2M", "--chunk", "64", "--max-new", "0"}), 4,
+                 {"--ctx 1 and --chunk 64"});
+  expect_failure(with({"--ram", "2M", "--chunk", "512", "--ctx", "4096"}), 4,
+                 {"--ctx 4096 and --chunk 512", "without --chunk"});
+  expect_failure(with({"--ram", "21"}), 4, {"did you mean 21M or 21G?"});
+}
+
+TEST(Usage, AContextThatTheModelWasNotMadeForIsRefused) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"run", kTiny, "--ids", "1", "--print-ids"}, {"chat", kTiny}, {"info", kTiny}}) {
+    std::vector<std::string> with_context = arguments;
+    with_context.insert(with_context.end(), {"--ctx", "4097"});
+    expect_failure(run_program(with_context), 2, {"--ctx 4097", "at most 4096 positions"});
+  }
+  const std::string config = SLUICE_SOURCE_DIR "/tests/golden/k3-config.json";
+  expect_failure(run_program({"plan", config, "--profile", "laptop-16", "--ctx", "1048577"}), 2,
+                 {"--ctx 1048577", "at most 1048576 positions"});
+}
+
 TEST(Memory, APromptLongerThanTheContextIsRefusedNotCut) {
   expect_failure(run_program({"run", kTiny, "--ids", "1,2,3,4,5", "--ctx", "4"}), 4,
                  {"5 tokens", "context of 4", "--ctx"});
   std::string ids = "1";
   for (int i = 1; i < 4097; ++i) ids += ",1";  // one more than the model was made for
-  expect_failure(run_program({"run", kTiny, "--ids", ids}), 4, {"4097", "4096"});
+  const Finished run = run_program({"run", kTiny, "--ids", ids});
+  expect_failure(run, 4, {"4097 tokens", "at most 4096 positions"});
+  EXPECT_EQ(run.err.find("--ctx 4097"), std::string::npos) << "which would be refused: " << run.err;
 }
 
 TEST(Drive, AFileThatShrinksWhileInUseIsNamed) {

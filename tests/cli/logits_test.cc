@@ -117,5 +117,19 @@ TEST(Logits, RefusesNamesThatCannotBeFiles) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
+TEST(Logits, RefusesAMissingFolderBeforeItReadsAnything) {
+  const Folder folder;
+  for (const char* flag : {"--out", "--hidden", "--routes"}) {
+    std::vector<std::string> arguments = {"logits", "/no/such/model", "-p", "x"};
+    if (flag != std::string("--out")) {
+      arguments.insert(arguments.end(), {"--out", folder / "l.npy"});
+    }
+    arguments.insert(arguments.end(), {flag, "/no/such/folder/l.npy"});
+    const Finished run = run_program(arguments);
+    EXPECT_EQ(run.exit_code, 2) << run.err;
+    EXPECT_NE(run.err.find("there is no folder /no/such/folder"), std::string::npos) << run.err;
+  }
+}
+
 }  // namespace
 }  // namespace sluice::cli

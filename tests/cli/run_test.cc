@@ -206,7 +206,17 @@ TEST(Run, SpeaksTheChatFormat) {
   const Finished thinking = run_program(arguments);
   EXPECT_EQ(thinking.exit_code, 0) << thinking.err;
   EXPECT_EQ(thinking.out, "");
-  EXPECT_NE(thinking.err, "");
+  const std::string reason = "no answer yet: the thinking before it was cut by --max-new 12";
+  EXPECT_NE(thinking.err.find(reason), std::string::npos) << thinking.err;
+  EXPECT_FALSE(thinking.err.starts_with("sluice: ")) << "what it thinks comes first";
+
+  std::vector<std::string> quiet = arguments;
+  quiet.emplace_back("-q");
+  const Finished silent = run_program(quiet);
+  EXPECT_EQ(silent.exit_code, 0);
+  EXPECT_EQ(silent.out, "");
+  EXPECT_TRUE(silent.err.starts_with("sluice: there is " + reason)) << silent.err;
+  EXPECT_EQ(lines_of(silent.err), 1u) << silent.err;
 
   std::vector<std::string> hushed = arguments;
   hushed.emplace_back("--no-thinking");
