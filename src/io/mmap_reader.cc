@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <utility>
 
 #include "base/log.h"
@@ -15,6 +16,9 @@ namespace {
 // So much of a mapping is in the process per thread before it is dropped again: charged, so small,
 // and enough for the calls per step to cost nothing beside the copy.
 constexpr std::size_t kStepBytes = std::size_t{256} << 10;
+
+// A missing page brings its neighbours with it, never beyond one table of pages.
+constexpr std::uint64_t kAround = std::uint64_t{2} << 20;
 
 class MappedFile final : public PieceFile {
  public:
@@ -55,8 +59,7 @@ class MappedFile final : public PieceFile {
   std::int64_t copy(std::uint64_t offset, std::byte* to, std::size_t length) const {
     if (mapping_ == nullptr) return system_.pread(file_.descriptor(), to, length, offset);
     const std::int64_t got = system_.copy_mapped(to, mapping_ + offset, length);
-    system_.drop_mapped(mapping_ + offset / kRoomAlignment * kRoomAlignment,
-                        round_up(offset % kRoomAlignment + length, kRoomAlignment));
+    drop(offset, length);
     // Where a file was cut within a page, the rest of that page reads as zeros without a word. So
     // the size decides what was real.
     FileFacts now;
@@ -67,6 +70,16 @@ class MappedFile final : public PieceFile {
     if (got >= 0) return std::min(got, real);
     // Memory that is there by the file's size and cannot be had: the drive failed under it.
     return got == -EFAULT ? -EIO : got;
+  }
+
+  /// Takes out of the process what came into it with these bytes. Others may be reading there:
+  /// their pages come back from the page cache.
+  void drop(std::uint64_t offset, std::uint64_t length) const {
+    const auto address = reinterpret_cast<std::uintptr_t>(mapping_ + offset);
+    const std::uint64_t before = std::min<std::uint64_t>(address % kAround, offset);
+    const std::uint64_t end = offset - before + round_up(before + length, kAround);
+    const std::uint64_t last = round_up(file_.size(), kRoomAlignment);
+    system_.drop_mapped(mapping_ + (offset - before), std::min(end, last) - (offset - before));
   }
 
   const File file_;

@@ -351,6 +351,25 @@ TEST_P(ReaderTest, what_was_read_does_not_stay_in_the_process) {
   EXPECT_LT(resident_memory(), before + 8 * kExtent);
 }
 
+TEST_P(ReaderTest, small_reads_bring_no_neighbours_that_stay) {
+#ifdef SLUICE_SANITIZED
+  GTEST_SKIP() << "the sanitizer keeps memory of its own";
+#endif
+  constexpr std::uint64_t kBytes = 32 << 20;
+  constexpr std::uint64_t kApart = 48 << 10;
+  const auto path = folder_.file("data", kBytes);  // in the page cache, as it was just written
+  auto reader = make();
+  const auto file = reader->open(path);
+  const Room room(reader->room_for(100));
+  const auto read = [&](std::uint64_t offset) {
+    ASSERT_TRUE(read_now(*reader, {*file, offset, 100}, room.bytes(), Purpose::other).has_value());
+  };
+  read(0);
+  const std::uint64_t before = resident_memory();
+  for (std::uint64_t offset = kApart; offset + 100 < kBytes; offset += kApart) read(offset);
+  EXPECT_LT(resident_memory(), before + (4 << 20));
+}
+
 /// Notes for which ranges the page cache is told to let go.
 class DropWatcher final : public System {
  public:
