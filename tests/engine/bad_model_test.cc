@@ -1,5 +1,6 @@
 // Promise 6, nothing lost and nothing silent: damaged weights and configs are named, never
 // computed.
+#include <algorithm>
 #include <cstring>
 
 #include "engine/checkpoint_copy.h"
@@ -125,6 +126,73 @@ TEST(BadModel, Promise6ATensorThatNobodyUsesIsRefused) {
   EXPECT_NE(message.find("layers.8."), std::string::npos) << message;
 }
 
+/// The tensors of a checkpoint that `wanted` picks.
+std::vector<std::string> tensors_of(const CheckpointCopy& copy,
+                                    const std::function<bool(std::string_view name)>& wanted) {
+  std::vector<std::string> names;
+  const auto checkpoint = store::Checkpoint::open(copy.folder());
+  EXPECT_TRUE(checkpoint);
+  checkpoint->for_each([&](std::string_view name, const store::Tensor&) {
+    if (wanted(name)) names.emplace_back(name);
+  });
+  return names;
+}
+
+TEST(BadModel, Promise6AnyOneTensorThatIsMissingIsNamed) {
+  const CheckpointCopy copy("k3-tiny");
+  const auto tensors = tensors_of(copy, [](std::string_view name) {
+    // Of the experts those of one in the middle: the others are looked for in the same way.
+    return name.starts_with("language_model.") &&
+           (name.find(".experts.") == std::string_view::npos ||
+            name.find("layers.4.block_sparse_moe.experts.9.") != std::string_view::npos);
+  });
+  ASSERT_GT(tensors.size(), 150u);
+  for (const std::string& tensor : tensors) {
+    std::string kept;
+    copy.change_header(tensor, [&](std::string& header) {
+      kept = header;
+      header.replace(header.find('"' + tensor + '"') + 1, 1, "X");
+    });
+    const auto engine = copy.open();
+    ASSERT_FALSE(engine) << tensor;
+    EXPECT_EQ(engine.error().kind, ErrorKind::model_files);
+    EXPECT_NE(engine.error().message.find("tensor " + tensor + ": missing"), std::string::npos)
+        << engine.error().message;
+    copy.change_header("X" + tensor.substr(1), [&](std::string& header) { header = kept; });
+  }
+}
+
+TEST(BadModel, Promise6AScaleOfAnotherTypeIsRefusedNotMultiplied) {
+  const CheckpointCopy copy("k3-tiny");
+  const std::string tensor = kLayers + "2.block_sparse_moe.experts.5.w1.weight_scale";
+  copy.change_header(tensor, [&](std::string& header) {
+    const std::size_t entry = header.find('"' + tensor + '"');
+    const std::size_t type = header.find("\"U8\"", entry);
+    ASSERT_LT(type, header.find('}', entry));
+    header.replace(type, 4, "\"I8\"");
+  });
+  const std::string message = complaint(copy, ErrorKind::model_files);
+  EXPECT_NE(message.find(tensor + ": type I8 where U8 is expected"), std::string::npos) << message;
+}
+
+TEST(BadModel, Promise6WhatTextLeavesOutIsNeverRead) {
+  const CheckpointCopy copy("k3-tiny");
+  const auto before = logits_of(copy);
+  ASSERT_TRUE(before) << before.error().message;
+  const auto vision = tensors_of(copy, [](std::string_view name) {
+    return name.starts_with("vision_tower.") || name.starts_with("mm_projector.");
+  });
+  ASSERT_EQ(vision.size(), 3u);
+  for (const std::string& tensor : vision) {
+    copy.change_tensor(tensor, [](std::vector<char>& bytes) {
+      std::fill(bytes.begin(), bytes.end(), '\xff');  // NaN in every type
+    });
+  }
+  const auto after = logits_of(copy);
+  ASSERT_TRUE(after) << after.error().message;
+  EXPECT_EQ(*before, *after);
+}
+
 TEST(BadModel, Promise6ATokenOutsideTheVocabularyIsRefused) {
   const CheckpointCopy copy("k3-tiny");
   const auto engine = copy.open();
@@ -140,10 +208,18 @@ TEST(BadModel, Promise6APromptBeyondTheContextIsRefusedNotCut) {
   const CheckpointCopy copy("k3-tiny");
   const auto engine = copy.open();
   ASSERT_TRUE(engine);
-  const auto refused = trace(**engine, std::vector<std::int32_t>(65, 3));
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().kind, ErrorKind::memory);
-  EXPECT_NE(refused.error().message.find("64"), std::string::npos);
+  for (const std::size_t fits : {63, 64}) {
+    EXPECT_TRUE(trace(**engine, std::vector<std::int32_t>(fits, 3)));
+  }
+  for (const std::size_t tokens : {65, 640}) {
+    const std::uint64_t bytes_read = (*engine)->statistics().bytes_read();
+    const auto refused = trace(**engine, std::vector<std::int32_t>(tokens, 3));
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind, ErrorKind::memory);
+    EXPECT_NE(refused.error().message.find(fmt::format("{} tokens", tokens)), std::string::npos);
+    EXPECT_NE(refused.error().message.find("context of 64"), std::string::npos);
+    EXPECT_EQ((*engine)->statistics().bytes_read(), bytes_read) << "refused before any work";
+  }
 }
 
 }  // namespace

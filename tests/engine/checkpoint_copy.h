@@ -65,6 +65,28 @@ class CheckpointCopy {
     ASSERT_TRUE(file.good());
   }
 
+  /// The header of the shard that holds a tensor, by way of `change`, which must keep its length.
+  /// Takes the index away, so that it cannot be what complains.
+  void change_header(const std::string& tensor,
+                     const std::function<void(std::string& header)>& change) const {
+    const auto checkpoint = store::Checkpoint::open(folder_);
+    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+    const auto found = checkpoint->find(tensor);
+    ASSERT_TRUE(found) << tensor;
+    std::fstream file(checkpoint->files()[found->file].path,
+                      std::ios::in | std::ios::out | std::ios::binary);
+    std::uint64_t length = 0;
+    file.read(reinterpret_cast<char*>(&length), sizeof(length));
+    std::string header(length, ' ');
+    file.read(header.data(), static_cast<std::streamsize>(length));
+    change(header);
+    ASSERT_EQ(header.size(), length);
+    file.seekp(sizeof(length));
+    file.write(header.data(), static_cast<std::streamsize>(length));
+    ASSERT_TRUE(file.good());
+    std::filesystem::remove(folder_ / "model.safetensors.index.json");
+  }
+
   /// An engine over the copy.
   Result<std::unique_ptr<Engine>> open(EngineOptions options = {}) const {
     options.model = folder_;

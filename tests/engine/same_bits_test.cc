@@ -95,6 +95,25 @@ TEST_P(SameBits, Promise2EveryBudgetThreadCountChunkAndReader) {
   EXPECT_EQ(compared, 4 * 3 * 3 * 2);
 }
 
+TEST_P(SameBits, Promise2AChunkThatNeedsMoreExpertsThanThereIsRoomFor) {
+  // Over 200 positions nearly every expert of a layer is picked; the banks hold a few.
+  std::vector<std::int32_t> tokens;
+  for (std::int32_t i = 0; i < 200; ++i) tokens.push_back((i * 37 + 5) % 500);
+  EngineOptions options;
+  options.all_logits = true;
+  const auto engine = open_engine(GetParam(), options);
+  ASSERT_TRUE(engine) << engine.error().message;
+  const auto expected = trace(**engine, tokens);
+  ASSERT_TRUE(expected) << expected.error().message;
+  options.chunk = 200;
+  options.ram = smallest_budget(GetParam(), options);
+  const auto small = open_engine(GetParam(), options);
+  ASSERT_TRUE(small) << small.error().message;
+  const auto found = trace(**small, tokens);
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_TRUE(same_bits(*found, *expected));
+}
+
 TEST_P(SameBits, Promise2SecondRunWithWarmCaches) {
   const auto tokens = prompt_of(GetParam());
   EngineOptions options;
