@@ -91,10 +91,8 @@ Status predict(const ModelFacts& facts, const engine::EngineOptions& options, Mo
                 engine::measure_kernels(threads, kKernelSeconds));
   engine::MachineSpeeds speeds = engine::speeds_of(kernels);
   speeds.drive = *bench.drive_limit;
-  bench.prediction =
-      engine::predict(engine::load_of(*facts.architecture),
-                      engine::residence_of(*facts.architecture, fitted->placement, bench.chunk),
-                      speeds, {options.context, bench.tokens});
+  bench.prediction = engine::predict(*facts.architecture, fitted->placement, bench.chunk, speeds,
+                                     {options.context, bench.tokens});
   bench.is_predicted = true;
   return {};
 }

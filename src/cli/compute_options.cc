@@ -58,6 +58,11 @@ void add_compute_options(CLI::App& app, ComputeOptions& options, const std::stri
   app.add_option("--stats-json", options.stats_json, "Write the same as JSON into a file")
       ->type_name("FILE")
       ->group(notes);
+  app.add_option("--trace", options.trace,
+                 "Write every read and computation with its time into a file that chrome://tracing "
+                 "and Perfetto show")
+      ->type_name("FILE")
+      ->group(notes);
   app.add_flag_callback(
          "-q,--quiet",
          [&options] {
@@ -75,6 +80,7 @@ engine::EngineOptions engine_options(const ComputeOptions& options, std::size_t 
   result.threads = options.threads;
   result.io = options.io;
   result.chunk = options.chunk;
+  result.trace = options.trace;
   result.context = options.context.value_or(context);
   result.context_is_asked = options.context.has_value();
   return result;

@@ -22,6 +22,7 @@ struct ComputeOptions {
   std::optional<std::size_t> context;
   bool stats = false;
   std::string stats_json;  ///< a file; empty: none
+  std::filesystem::path trace;  ///< a file; empty: none
   bool quiet = false;
 };
 

@@ -5,27 +5,11 @@
 
 #include "engine/fit.h"
 #include "engine/machine.h"
+#include "engine/plan.h"
 #include "text/tokenizer.h"
 
 namespace sluice::cli {
 namespace {
-
-void describe(const ModelFacts& facts, const weights::Placement& placement, Forecast& result) {
-  const auto& tiles = placement.schedule.tiles;
-  for (std::size_t tile = 0; tile < tiles.size(); ++tile) {
-    std::uint64_t& sum = placement.resident[tile] ? result.resident_bytes : result.bytes_per_token;
-    sum += tiles[tile].extent.length;
-  }
-  const weights::Blocks& blocks = facts.blueprint().blocks;
-  for (std::size_t i = 0; i < blocks.expert_layers.size(); ++i) {
-    const weights::ExpertLayer& layer = blocks.expert_layers[i];
-    const std::size_t slots = placement.bank_slots[i];
-    result.cached_experts += slots;
-    result.bytes_per_token +=
-        std::min(blocks.top_k, layer.experts.size() - slots) * layer.block_bytes();
-  }
-  result.bytes_per_token += bytes_of_a_token(facts).embedding;
-}
 
 Forecast forecast_at(const ModelFacts& facts, const engine::FitOptions& how, std::uint64_t ram) {
   Forecast result;
@@ -33,9 +17,16 @@ Forecast forecast_at(const ModelFacts& facts, const engine::FitOptions& how, std
   result.context = how.context;
   const auto fit = engine::fit(*facts.architecture, *facts.reader, how, ram);
   if (!fit) return result;
+  const engine::Residence residence =
+      engine::residence_of(*facts.architecture, fit->placement, fit->budget.chunk);
   result.fits = true;
-  result.chunk = fit->budget.chunk;
-  describe(facts, fit->placement, result);
+  result.chunk = residence.chunk;
+  result.resident_bytes = residence.resident_bytes;
+  result.cached_experts = residence.cached_experts();
+  result.bytes_per_token = residence.streamed_bytes + bytes_of_a_token(facts).embedding;
+  for (const engine::Bank& bank : residence.banks) {
+    result.bytes_per_token += std::min(bank.top_k, bank.experts - bank.slots) * bank.expert_bytes;
+  }
   return result;
 }
 

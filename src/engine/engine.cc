@@ -1,17 +1,18 @@
 #include "engine/engine.h"
 
 #include <malloc.h>
-#include <sched.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory_info.h"
 #include "base/thread_pool.h"
+#include "base/trace.h"
 #include "engine/budget.h"
+#include "engine/machine.h"
+#include "engine/traced_reader.h"
 #include "model/registry.h"
 #include "store/checkpoint.h"
 #include "weights/expert_banks.h"
@@ -25,6 +26,7 @@ struct Engine::Parts {
   explicit Parts(std::uint64_t ram) : ledger(ram) {}
 
   MemoryLedger ledger;
+  std::unique_ptr<Trace> trace;
   std::unique_ptr<ThreadPool> threads;
   std::unique_ptr<io::Reader> reader;
   std::unique_ptr<model::Architecture> architecture;
@@ -35,12 +37,6 @@ struct Engine::Parts {
 };
 
 namespace {
-
-int usable_threads() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
 
 Result<std::size_t> context_for(const EngineOptions& options, const model::Shape& shape) {
   if (options.context <= shape.max_positions) return options.context;
@@ -61,6 +57,25 @@ Result<std::unique_ptr<model::Architecture>> open_files(const EngineOptions& opt
   return model::open_architecture(checkpoint, files);
 }
 
+/// Both must outlive what is returned.
+BlockNamer namer_for(const weights::Blocks& blocks, const weights::Placement& placement) {
+  return [&blocks, &placement](const io::ReadRequest& request) -> std::string {
+    switch (request.purpose) {
+      case io::Purpose::trunk: {
+        const weights::TileSpan& tile = placement.schedule.tiles[request.label];
+        return fmt::format("{}, rows {} to {}", blocks.matrices[tile.matrix].name, tile.first_row,
+                           tile.first_row + tile.rows - 1);
+      }
+      case io::Purpose::expert:
+        return fmt::format("layer {}, expert {}", request.label >> 32,
+                           static_cast<std::uint32_t>(request.label));
+      case io::Purpose::other:
+        return "embedding row";
+    }
+    return "?";
+  };
+}
+
 }  // namespace
 
 Engine::Engine(EngineOptions options, std::unique_ptr<Parts> parts)
@@ -69,10 +84,20 @@ Engine::~Engine() = default;
 
 Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
   EngineOptions options = asked;
-  if (options.threads == 0) options.threads = usable_threads();
+  if (options.threads == 0) options.threads = usable_cores();
   auto threads = std::make_unique<ThreadPool>(options.threads);
+  std::unique_ptr<Trace> trace;
+  if (!options.trace.empty()) {
+    SLUICE_ASSIGN(trace, Trace::create(options.trace));
+  }
   SLUICE_ASSIGN(std::unique_ptr<io::Reader> reader, io::make_reader(options.io));
   if (options.wrap_reader) reader = options.wrap_reader(std::move(reader));
+  TracedReader* traced = nullptr;
+  if (trace) {
+    auto traced_reader = make_traced_reader(std::move(reader), *trace);
+    traced = traced_reader.get();
+    reader = std::move(traced_reader);
+  }
   SLUICE_ASSIGN(auto architecture, open_files(options, *reader));
   SLUICE_ASSIGN(options.context, context_for(options, architecture->shape()));
   // The directory of names is gone; what it held must not count against the budget.
@@ -80,10 +105,12 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
 
   SLUICE_ASSIGN(const Budget budget,
                 draw_up_budget(options, *architecture, *reader, options.threads,
-                               threads->stack_bytes() + reader->memory_bytes()));
+                               threads->stack_bytes() + reader->memory_bytes() +
+                                   (trace ? Trace::memory_bytes() : 0)));
   options.ram = budget.ram;
   options.chunk = budget.chunk;
   auto parts = std::make_unique<Parts>(budget.ram);
+  parts->trace = std::move(trace);
   parts->threads = std::move(threads);
   parts->reader = std::move(reader);
   parts->architecture = std::move(architecture);
@@ -95,12 +122,13 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
   SLUICE_ASSIGN(parts->placement,
                 weights::place(blueprint.blocks, *parts->reader, {},
                                ledger.available() - budget.needs.state - budget.needs.activations));
+  if (traced != nullptr) traced->name_blocks(namer_for(blueprint.blocks, parts->placement));
   SLUICE_ASSIGN(parts->trunk, weights::TrunkStream::create(blueprint.blocks, parts->placement,
                                                            *parts->reader, ledger));
   SLUICE_ASSIGN(parts->experts, weights::ExpertBanks::create(blueprint.blocks, parts->placement,
                                                              *parts->reader, ledger));
   const model::Resources resources = {*parts->threads, *parts->reader, *parts->trunk,
-                                      *parts->experts, ledger};
+                                      *parts->experts, ledger,         parts->trace.get()};
   SLUICE_ASSIGN(parts->network,
                 parts->architecture->make_network(resources, limits_for(options, budget.chunk),
                                                   std::move(vectors)));
@@ -181,7 +209,6 @@ Result<std::span<const float>> Engine::feed(model::SequenceState& sequence,
   SLUICE_TRY(check_room(sequence, tokens.size()));
   SLUICE_CHECK(!options.on_logits || options_.all_logits);
   Watcher watcher(*this, options, tokens.size());
-  const auto start = Clock::now();
   std::span<const float> logits;
   for (std::size_t first = 0; first < tokens.size(); first += chunk()) {
     const std::size_t count = std::min(chunk(), tokens.size() - first);
@@ -191,7 +218,15 @@ Result<std::span<const float>> Engine::feed(model::SequenceState& sequence,
                                           : model::Logits::none;
     const model::Segment segment = {&sequence, tokens.subspan(first, count), wanted};
     watcher.begin_chunk(first, count);
+    const auto start = Clock::now();
+    const double waited = parts_->network->io_wait_s();
     auto result = parts_->network->run({{&segment, 1}, &watcher, options.cancellation});
+    PassTimes& times = count == 1 ? single_ : many_;
+    ++times.passes;
+    times.positions += count;
+    times.wall_s += seconds_since(start);
+    times.io_wait_s += parts_->network->io_wait_s() - waited;
+    if (parts_->trace) parts_->trace->flush();
     Status status = watcher.status();
     if (result && status && options.on_logits) status = options.on_logits(first, *result);
     if (!result || !status) {
@@ -200,14 +235,13 @@ Result<std::span<const float>> Engine::feed(model::SequenceState& sequence,
     }
     logits = *result;
   }
-  wall_s_ += seconds_since(start);
   return logits.last(shape().vocabulary);
 }
 
 Statistics Engine::statistics(const TokenCounts& tokens) const {
   Statistics now;
   now.tokens = tokens;
-  now.wall_s = wall_s_;
+  now.wall_s = single_.wall_s + many_.wall_s;
   now.io_wait_s = parts_->network->io_wait_s();
   now.expert_hits = parts_->experts->statistics().hits;
   now.expert_misses = parts_->experts->statistics().misses;
@@ -219,7 +253,23 @@ Statistics Engine::statistics(const TokenCounts& tokens) const {
     now.memory.emplace_back(name_of(each), parts_->ledger.most_charged(each));
   }
   now.reads = parts_->reader->statistics();
+  predict_run(now);
   return now;
+}
+
+void Engine::predict_run(Statistics& now) const {
+  double drives = 0;
+  for (const io::DriveStatistics& drive : now.reads.drives) {
+    if (drive.busy_s > 0) drives += static_cast<double>(drive.bytes) / drive.busy_s;
+  }
+  const TokenCounts& tokens = now.tokens;
+  const Workload workload = {tokens.last_prompt_tokens + tokens.generated_tokens,
+                             tokens.last_prompt_tokens};
+  now.prediction =
+      predict(*parts_->architecture, parts_->placement, chunk(),
+              speeds_of(load_of(*parts_->architecture), drives, single_, many_), workload);
+  now.predicts_decode = tokens.decode_passes > 0;
+  now.predicts_ttft = tokens.last_prompt_tokens > 0 && tokens.generated_tokens > 0;
 }
 
 }  // namespace sluice::engine

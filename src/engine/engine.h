@@ -68,13 +68,15 @@ class Engine {
  private:
   struct Parts;
   class Watcher;
+  void predict_run(Statistics& now) const;
   Engine(EngineOptions options, std::unique_ptr<Parts> parts);
   /// Whether that many tokens more have room; never cuts.
   Status check_room(const model::SequenceState& sequence, std::size_t tokens) const;
 
   EngineOptions options_;
   std::unique_ptr<Parts> parts_;
-  double wall_s_ = 0;  // inside feed()
+  PassTimes single_;  // passes of one position
+  PassTimes many_;    // passes of more
 };
 
 }  // namespace sluice::engine

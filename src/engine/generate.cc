@@ -38,6 +38,7 @@ class Generator {
     const auto start = Clock::now();
     SLUICE_ASSIGN(std::span<const float> logits, engine_.feed(sequence_, prompt, options_.feed));
     counts_.prompt_tokens += prompt.size();
+    counts_.last_prompt_tokens = prompt.size();
     counts_.prefill_s += seconds_since(start);
     Generated answer;
     while (answer.ids.size() < options_.max_new) {

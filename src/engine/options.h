@@ -33,6 +33,9 @@ struct EngineOptions {
   std::size_t sequences = 1;  ///< states that may exist at once
   bool all_logits = false;    ///< logits of all positions will be asked for, not only of the last
 
+  /// Where to write a Chrome trace of every read and every computation; empty: nowhere.
+  std::filesystem::path trace;
+
   /// Puts something between the engine and its reader; for tests (fault injection).
   std::function<std::unique_ptr<io::Reader>(std::unique_ptr<io::Reader>)> wrap_reader = nullptr;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace sluice::engine {
 namespace {
@@ -241,6 +242,28 @@ Prediction predict(const ModelLoad& load, const Residence& residence, const Mach
   prediction.ttft_s = {best.seconds, worst.seconds * kOverhead};
   prediction.ttft_limit = worst.limit;
   return prediction;
+}
+
+Prediction predict(const model::Architecture& architecture, const weights::Placement& placement,
+                   std::size_t chunk, const MachineSpeeds& speeds, const Workload& workload) {
+  return predict(load_of(architecture), residence_of(architecture, placement, chunk), speeds,
+                 workload);
+}
+
+MachineSpeeds speeds_of(const ModelLoad& load, double drive_bytes_per_s, const PassTimes& single,
+                        const PassTimes& many) {
+  constexpr double free = std::numeric_limits<double>::infinity();
+  const auto rate = [](double amount, const PassTimes& times) {
+    return times.compute_s() > 0 ? amount / times.compute_s() : free;
+  };
+  MachineSpeeds speeds;
+  speeds.drive = drive_bytes_per_s > 0 ? drive_bytes_per_s : free;
+  speeds.memory = free;  // is part of the others
+  speeds.plain = rate(real(load.weight_bytes()) * real(single.passes), single);
+  speeds.packed = speeds.plain;
+  const PassTimes& most = many.passes > 0 ? many : single;
+  speeds.operations = rate(load.multiplies_per_position * real(most.positions), most);
+  return speeds;
 }
 
 Advice advise(const ModelLoad& load, const Residence& residence,

@@ -103,6 +103,23 @@ struct Workload {
 /// Attention over the context is counted as bytes of the KV cache, not as arithmetic.
 Prediction predict(const ModelLoad& load, const Residence& residence, const MachineSpeeds& speeds,
                    const Workload& workload);
+/// The same for a placement that is there.
+Prediction predict(const model::Architecture& architecture, const weights::Placement& placement,
+                   std::size_t chunk, const MachineSpeeds& speeds, const Workload& workload);
+
+/// Passes of one kind and their time.
+struct PassTimes {
+  std::uint64_t passes = 0;
+  std::uint64_t positions = 0;
+  double wall_s = 0;
+  double io_wait_s = 0;
+  double compute_s() const { return wall_s - io_wait_s; }
+};
+
+/// What a run showed of the machine: the drives while they were busy, and the arithmetic (memory
+/// included) of passes of one position and of many. What did not run is taken to cost nothing.
+MachineSpeeds speeds_of(const ModelLoad& load, double drive_bytes_per_s, const PassTimes& single,
+                        const PassTimes& many);
 
 /// The one change that would help a decoded token most.
 struct Advice {

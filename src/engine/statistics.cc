@@ -15,6 +15,14 @@ double gb_per_s(const io::DriveStatistics& drive) {
   return drive.busy_s > 0 ? static_cast<double>(drive.bytes) / drive.busy_s / 1e9 : 0;
 }
 
+double middle(const Range& range) { return (range.low + range.high) / 2; }
+
+std::string beside(double measured, const Range& predicted, bool is_predicted) {
+  const std::string text = fmt::format("{:.3f} s", measured);
+  if (!is_predicted) return text;
+  return text + fmt::format(", predicted {:.3f} to {:.3f}", predicted.low, predicted.high);
+}
+
 }  // namespace
 
 std::string to_table(const Statistics& s) {
@@ -24,9 +32,13 @@ std::string to_table(const Statistics& s) {
   };
   line("prompt", fmt::format("{} tokens, {:.2f} tokens/s", s.tokens.prompt_tokens,
                              s.tokens.prefill_tokens_per_s()));
-  line("time to first token", fmt::format("{:.3f} s", s.tokens.ttft_s));
+  line("time to first token", beside(s.tokens.ttft_s, s.prediction.ttft_s, s.predicts_ttft));
   line("decode", fmt::format("{} tokens, {:.2f} tokens/s", s.tokens.generated_tokens,
                              s.tokens.decode_tokens_per_s()));
+  if (s.predicts_decode) {
+    line("seconds per token", beside(s.tokens.s_per_token(), s.prediction.seconds, true) +
+                                  fmt::format("; limit: {}", name_of(s.prediction.token.limit())));
+  }
   line("wall", fmt::format("{:.3f} s: {:.0f} % arithmetic, {:.0f} % I/O wait", s.wall_s,
                            share(s.compute_s(), s.wall_s), share(s.io_wait_s, s.wall_s)));
   line("bytes read", fmt::format("{}: trunk {}, experts {}, other {}", format_size(s.bytes_read()),
@@ -68,6 +80,16 @@ std::string to_json(const Statistics& s) {
       {"ram_budget_bytes", s.ram_budget_bytes},
       {"resident_bytes", s.resident_bytes},
   };
+  if (s.predicts_decode) {
+    json["s_per_token"] = s.tokens.s_per_token();
+    json["predicted_s_per_token"] = middle(s.prediction.seconds);
+    json["predicted_s_per_token_range"] = {s.prediction.seconds.low, s.prediction.seconds.high};
+    json["predicted_limit"] = name_of(s.prediction.token.limit());
+  }
+  if (s.predicts_ttft) {
+    json["predicted_ttft_s"] = middle(s.prediction.ttft_s);
+    json["predicted_ttft_s_range"] = {s.prediction.ttft_s.low, s.prediction.ttft_s.high};
+  }
   auto& drives = json["drives"] = nlohmann::ordered_json::array();
   for (const io::DriveStatistics& drive : s.reads.drives) {
     drives.push_back({{"path", drive.path},

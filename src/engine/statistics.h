@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/ledger.h"
+#include "engine/plan.h"
 #include "io/reader.h"
 
 namespace sluice::engine {
@@ -17,10 +18,14 @@ struct TokenCounts {
   double ttft_s = 0;  ///< from the start of the last prompt to its first token
   double prefill_s = 0;
   double decode_s = 0;
-  std::uint64_t decode_passes = 0;  ///< tokens fed one by one, in decode_s
+  std::uint64_t decode_passes = 0;       ///< tokens fed one by one, in decode_s
+  std::uint64_t last_prompt_tokens = 0;  ///< of the prompt that ttft_s is of
 
   double prefill_tokens_per_s() const {
     return prefill_s > 0 ? static_cast<double>(prompt_tokens) / prefill_s : 0;
+  }
+  double s_per_token() const {
+    return decode_passes > 0 ? decode_s / static_cast<double>(decode_passes) : 0;
   }
   double decode_tokens_per_s() const {
     return decode_s > 0 ? static_cast<double>(decode_passes) / decode_s : 0;
@@ -38,6 +43,11 @@ struct Statistics {
   std::uint64_t resident_bytes = 0;  ///< weights that stay: trunk tiles and expert banks
   std::vector<std::pair<std::string, std::uint64_t>> memory;  ///< by tenant, the most it held
   io::ReaderStatistics reads;
+  /// The plan's formula with the speeds that this run's own drives and arithmetic showed: what
+  /// perfect overlap would have taken (lower end) and what was to be expected at most.
+  Prediction prediction;
+  bool predicts_decode = false;  ///< a token was decoded
+  bool predicts_ttft = false;    ///< a prompt was answered
 
   double compute_s() const { return wall_s - io_wait_s; }
   double expert_hit_rate() const {

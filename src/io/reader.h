@@ -54,6 +54,7 @@ struct ReadRequest {
   Purpose purpose = Purpose::other;
   std::uint64_t tag = 0;           ///< handed back in the completion
   CompletionSink* sink = nullptr;  ///< must live until all its completions arrived
+  std::uint64_t label = 0;  ///< which block it is, for whoever watches; of no use to a reader
 };
 
 struct DriveStatistics {

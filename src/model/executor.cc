@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "base/clock.h"
 
 namespace sluice::model {
 namespace {
@@ -14,6 +15,9 @@ constexpr std::size_t kItemBytes = std::size_t{128} << 10;
 
 // Kernels take rows in blocks; pieces that are whole blocks keep them full.
 constexpr std::size_t kRowBlock = 16;
+
+// Shorter waits are not worth a line of a trace.
+constexpr double kShownWait = 20e-6;
 
 }  // namespace
 
@@ -37,15 +41,34 @@ Status Executor::check_cancelled() const {
   return {};
 }
 
+Result<std::span<const weights::Tile>> Executor::take(const Matrix& matrix) {
+  const auto begin = Clock::now();
+  auto tiles = trunk_.take(matrix.id);
+  if (trace_ != nullptr && seconds_since(begin) > kShownWait) {
+    trace_->span("wait", trunk_.name(matrix.id), layer_, begin, Clock::now());
+  }
+  return tiles;
+}
+
+Result<weights::ReadyExpert> Executor::next_expert() {
+  const auto begin = Clock::now();
+  auto expert = experts_.next();
+  if (trace_ != nullptr && seconds_since(begin) > kShownWait) {
+    trace_->span("wait", "expert", layer_, begin, Clock::now());
+  }
+  return expert;
+}
+
 Status Executor::multiply(const Matrix& matrix, Input& x, float* y) {
   SLUICE_CHECK(x.columns() == matrix.columns);
+  const TraceSpan traced = span("matrix", trunk_.name(matrix.id));
   const float* prepared = x.prepared_for(matrix.format);
   const std::size_t row_bytes = kernels::bytes_per_row(matrix.format, matrix.columns);
   const std::size_t step = rows_per_item(matrix.format, matrix.columns);
   std::size_t done = 0;
   while (done < matrix.rows) {
     SLUICE_TRY(check_cancelled());
-    SLUICE_ASSIGN(const std::span<const weights::Tile> tiles, trunk_.take(matrix.id));
+    SLUICE_ASSIGN(const std::span<const weights::Tile> tiles, take(matrix));
     // Tiles of one matrix that are there together are consecutive rows: one run of items.
     const std::size_t first = tiles.front().first_row;
     const std::size_t rows = tiles.back().first_row + tiles.back().rows - first;
@@ -67,10 +90,11 @@ Status Executor::multiply(const Matrix& matrix, Input& x, float* y) {
 
 Status Executor::for_each_tile(const Matrix& matrix,
                                FunctionRef<void(const weights::Tile& tile)> visit) {
+  const TraceSpan traced = span("matrix", trunk_.name(matrix.id));
   std::size_t done = 0;
   while (done < matrix.rows) {
     SLUICE_TRY(check_cancelled());
-    SLUICE_ASSIGN(const std::span<const weights::Tile> tiles, trunk_.take(matrix.id));
+    SLUICE_ASSIGN(const std::span<const weights::Tile> tiles, take(matrix));
     for (const weights::Tile& tile : tiles) {
       visit(tile);
       done += tile.rows;

@@ -9,6 +9,7 @@
 #include "base/function_ref.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
+#include "base/trace.h"
 #include "kernels/matmul.h"
 #include "model/blueprint.h"
 #include "weights/expert_banks.h"
@@ -39,8 +40,18 @@ class Input {
 /// Runs the arithmetic of a pass. One pass at a time.
 class Executor {
  public:
-  Executor(ThreadPool& threads, weights::TrunkStream& trunk, weights::ExpertBanks& experts)
-      : threads_(threads), trunk_(trunk), experts_(experts) {}
+  /// `trace` may be null.
+  Executor(ThreadPool& threads, weights::TrunkStream& trunk, weights::ExpertBanks& experts,
+           Trace* trace)
+      : threads_(threads), trunk_(trunk), experts_(experts), trace_(trace) {}
+
+  /// What is computed from now on belongs to this layer.
+  void enter_layer(std::size_t layer) { layer_ = layer; }
+  /// Until the end of the scope the trace has a span of the layer. The texts must live as long.
+  TraceSpan span(std::string_view kind, std::string_view name) {
+    return {trace_, kind, name, layer_};
+  }
+  bool is_traced() const { return trace_ != nullptr; }
 
   /// The pass under way may be asked to stop.
   void watch(const Cancellation* cancellation) { cancellation_ = cancellation; }
@@ -63,11 +74,17 @@ class Executor {
 
   int threads() const { return threads_.threads(); }
   weights::ExpertBanks& experts() { return experts_; }
+  /// ExpertBanks::next(), with the wait in the trace.
+  Result<weights::ReadyExpert> next_expert();
 
  private:
+  Result<std::span<const weights::Tile>> take(const Matrix& matrix);
+
   ThreadPool& threads_;
   weights::TrunkStream& trunk_;
   weights::ExpertBanks& experts_;
+  Trace* const trace_;
+  std::size_t layer_ = Trace::kNoLayer;
   const Cancellation* cancellation_ = nullptr;
 };
 

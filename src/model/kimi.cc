@@ -69,7 +69,7 @@ class KimiNetwork final : public Network {
         weights_(weights),
         limits_(limits),
         resources_(resources),
-        executor_(resources.threads, resources.trunk, resources.experts),
+        executor_(resources.threads, resources.trunk, resources.experts, resources.trace),
         vectors_(std::move(vectors)) {}
 
   Status initialize() {
@@ -198,6 +198,8 @@ Result<std::span<const float>> KimiNetwork::run_admitted(const Pass& pass) {
 }
 
 Status KimiNetwork::embed(const Pass& pass) {
+  executor_.enter_layer(Trace::kNoLayer);
+  const TraceSpan traced = executor_.span("embedding", "embedding");
   const auto start = Clock::now();
   for (std::size_t i = 0; i < pass.segments.size(); ++i) {
     SLUICE_TRY(read_embedding(weights_.embedding, pass.segments[i].tokens, resources_.reader,
@@ -236,6 +238,7 @@ Input KimiNetwork::normed(const float* x, const Vector& weight) {
 
 Status KimiNetwork::run_layer(std::size_t index, const Pass& pass) {
   const KimiLayer& layer = weights_.layers[index];
+  executor_.enter_layer(index);
   const std::size_t block = config_.residual_block;
   const bool starts_block = block > 0 && index % block == 0;
   const std::size_t banks_before = block > 0 ? (index + block - 1) / block : 0;
@@ -266,6 +269,7 @@ Status KimiNetwork::run_layer(std::size_t index, const Pass& pass) {
 }
 
 Status KimiNetwork::attention(const KimiLayer& layer, std::size_t index, Input& x) {
+  const TraceSpan traced = executor_.span("attention", layer.is_kda ? "KDA" : "MLA");
   const auto state_of = [&](std::size_t segment) { return state(segment).of_layer(index); };
   if (layer.is_kda) {
     return run_kda(layer.kda, config_.kda, config_.epsilon, vectors_, executor_, scratch_.kda,
@@ -277,6 +281,7 @@ Status KimiNetwork::attention(const KimiLayer& layer, std::size_t index, Input& 
 
 Status KimiNetwork::feed_forward(const KimiLayer& layer, std::size_t index, const Pass& pass,
                                  Input& x) {
+  const TraceSpan traced = executor_.span("feed forward", layer.is_moe ? "MoE" : "MLP");
   if (!layer.is_moe) {
     return run_mlp(layer.mlp, config_.glu, executor_, scratch_.mlp, x, scratch_.part_out);
   }
@@ -290,6 +295,8 @@ Status KimiNetwork::feed_forward(const KimiLayer& layer, std::size_t index, cons
 
 Result<std::span<const float>> KimiNetwork::head() {
   if (logit_rows_.empty()) return std::span<const float>{};
+  executor_.enter_layer(Trace::kNoLayer);
+  const TraceSpan traced = executor_.span("head", "head");
   const std::size_t hidden = config_.hidden;
   for (std::size_t i = 0; i < logit_rows_.size(); ++i) {
     float* const out = scratch_.head_in + i * hidden;

@@ -109,7 +109,7 @@ class RoutedExperts {
   Status run(const float* z) {
     for (std::size_t taken = 0; taken < picks_.wanted().size(); ++taken) {
       SLUICE_TRY(executor_.check_cancelled());
-      SLUICE_ASSIGN(const weights::ReadyExpert expert, executor_.experts().next());
+      SLUICE_ASSIGN(const weights::ReadyExpert expert, executor_.next_expert());
       SLUICE_TRY(compute(expert, z));
       executor_.experts().release(expert);
     }
@@ -118,6 +118,8 @@ class RoutedExperts {
 
  private:
   Status compute(const weights::ReadyExpert& expert, const float* z) {
+    const std::string name = executor_.is_traced() ? fmt::format("expert {}", expert.id) : "";
+    const TraceSpan traced = executor_.span("expert", name);
     const std::size_t inner = config_.width;
     const ExpertRows rows(expert, weights_.expert_format, width_, inner);
     const auto picks = picks_.of(expert.id);

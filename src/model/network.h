@@ -12,6 +12,7 @@
 #include "base/ledger.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
+#include "base/trace.h"
 #include "io/reader.h"
 #include "model/blueprint.h"
 #include "model/vectors.h"
@@ -90,6 +91,7 @@ struct Resources {
   weights::TrunkStream& trunk;
   weights::ExpertBanks& experts;
   MemoryLedger& ledger;
+  Trace* trace = nullptr;  ///< where to write down what is computed when; may be null
 };
 
 /// How much a network must be ready for at once.

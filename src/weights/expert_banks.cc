@@ -133,7 +133,8 @@ void ExpertBanks::load(std::int32_t expert, std::size_t index) {
                          io::Priority::needed,
                          io::Purpose::expert,
                          index * kMaxParts + read,
-                         this});
+                         this,
+                         label_of(layer_, expert)});
     room += bytes;
   }
 }

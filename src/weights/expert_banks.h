@@ -36,6 +36,11 @@ struct ReadyExpert {
   std::size_t slot = 0;
 };
 
+/// The label of an expert's reads.
+constexpr std::uint64_t label_of(std::size_t layer, std::int32_t expert) {
+  return std::uint64_t{layer} << 32 | static_cast<std::uint32_t>(expert);
+}
+
 struct ExpertStatistics {
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;

@@ -144,7 +144,8 @@ void TrunkStream::fetch_ahead() {
                            io::Priority::read_ahead,
                            io::Purpose::trunk,
                            fetch_,
-                           this});
+                           this,
+                           fetch_});
       state_[fetch_] = State::loading;
       ++loading_;
       ++fetch_;

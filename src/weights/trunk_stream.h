@@ -57,6 +57,8 @@ class TrunkStream final : public io::CompletionSink {
   /// Drops the pass under way: waits for its reads and starts afresh at the next begin_pass().
   void abort();
 
+  const std::string& name(MatrixId matrix) const { return blocks_.matrices[matrix].name; }
+
   /// Time that take() waited for bytes, in seconds.
   double wait_s() const { return wait_s_; }
 

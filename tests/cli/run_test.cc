@@ -148,13 +148,31 @@ TEST(Run, ReportsStatisticsUnderTheirContractedNames) {
   EXPECT_NE(run.err.find("hit rate"), std::string::npos) << run.err;
   EXPECT_EQ(run.out.find("hit rate"), std::string::npos);
   const Json stats = Json::parse(read_file(folder / "stats.json"));
-  for (const char* key :
-       {"prompt_tokens", "generated_tokens", "ttft_s", "prefill_tokens_per_s",
-        "decode_tokens_per_s", "wall_s", "compute_s", "io_wait_s", "bytes_read", "bytes_read_trunk",
-        "bytes_read_experts", "expert_hits", "expert_misses", "expert_hit_rate", "peak_rss_bytes",
-        "ram_budget_bytes", "resident_bytes", "drives"}) {
+  for (const char* key : {"prompt_tokens",
+                          "generated_tokens",
+                          "ttft_s",
+                          "prefill_tokens_per_s",
+                          "decode_tokens_per_s",
+                          "wall_s",
+                          "compute_s",
+                          "io_wait_s",
+                          "bytes_read",
+                          "bytes_read_trunk",
+                          "bytes_read_experts",
+                          "expert_hits",
+                          "expert_misses",
+                          "expert_hit_rate",
+                          "peak_rss_bytes",
+                          "ram_budget_bytes",
+                          "resident_bytes",
+                          "drives",
+                          "s_per_token",
+                          "predicted_s_per_token",
+                          "predicted_ttft_s"}) {
     EXPECT_TRUE(stats.contains(key)) << key;
   }
+  EXPECT_NE(run.err.find("predicted"), std::string::npos) << run.err;
+  EXPECT_GT(stats.at("predicted_s_per_token"), 0);
   EXPECT_EQ(stats.at("generated_tokens"), 4);
   EXPECT_EQ(stats.at("ram_budget_bytes"), 64 << 20);
   EXPECT_GT(stats.at("peak_rss_bytes"), 1 << 20);

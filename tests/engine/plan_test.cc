@@ -197,6 +197,22 @@ TEST(Plan, TheSmallestFitFitsAndTheLadderIsForBigModels) {
   EXPECT_LT(*memory_ladder(std::uint64_t{25} << 20).rbegin(), kGiB);
 }
 
+TEST(Plan, SpeedsOfARunAreItsBytesAndWorkOverItsTime) {
+  const K3& k3 = K3::get();
+  const PassTimes single = {.passes = 4, .positions = 4, .wall_s = 10, .io_wait_s = 2};
+  const PassTimes many = {.passes = 2, .positions = 64, .wall_s = 9, .io_wait_s = 1};
+  const MachineSpeeds speeds = speeds_of(k3.load, 3e9, single, many);
+  EXPECT_EQ(speeds.drive, 3e9);
+  EXPECT_DOUBLE_EQ(speeds.plain, static_cast<double>(k3.load.weight_bytes()) * 4 / 8);
+  EXPECT_EQ(speeds.packed, speeds.plain);
+  EXPECT_DOUBLE_EQ(speeds.operations, k3.load.multiplies_per_position * 64 / 8);
+  // What they predict for a token is the arithmetic that a token took, once no bytes are missing.
+  const MachineSpeeds fast = speeds_of(k3.load, 1e18, single, many);
+  const Prediction prediction = predict(k3.load, k3.at(16 * kGiB), fast, {});
+  EXPECT_NEAR(prediction.seconds.low, 2.0, 1e-6);
+  EXPECT_EQ(prediction.token.limit(), Limit::arithmetic);
+}
+
 TEST(Plan, ProfilesAreFoundByNameAndHaveAllFigures) {
   EXPECT_GE(machine_profiles().size(), 4u);
   for (const MachineProfile& profile : machine_profiles()) {
