@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/check.h"
 #include "base/size.h"
 
 namespace sluice {
@@ -61,7 +62,21 @@ Result<Buffer> Buffer::allocate(std::uint64_t bytes, Tenant tenant, MemoryLedger
 Buffer::~Buffer() {
   if (mapping_ == nullptr) return;
   munmap(mapping_, mapping_size_);
-  ledger_->release(tenant_, charged_);
+  ledger_->release(tenant_, charged_ - given_back_);
+}
+
+void Buffer::give_back(std::uint64_t offset, std::uint64_t bytes) {
+  SLUICE_CHECK(offset % kPage == 0 && bytes % kPage == 0 && offset + bytes <= charged_);
+  madvise(data_ + offset, bytes, MADV_DONTNEED);
+  ledger_->release(tenant_, bytes);
+  given_back_ += bytes;
+}
+
+Status Buffer::take_back(std::uint64_t offset, std::uint64_t bytes) {
+  SLUICE_CHECK(offset % kPage == 0 && bytes <= given_back_);
+  SLUICE_TRY(ledger_->charge(tenant_, bytes));
+  given_back_ -= bytes;
+  return {};
 }
 
 void Buffer::touch() {
@@ -74,6 +89,7 @@ void Buffer::swap(Buffer& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   std::swap(charged_, other.charged_);
+  std::swap(given_back_, other.given_back_);
   std::swap(mapping_, other.mapping_);
   std::swap(mapping_size_, other.mapping_size_);
   std::swap(tenant_, other.tenant_);

@@ -41,6 +41,12 @@ class Buffer {
     return {reinterpret_cast<float*>(data_), static_cast<std::size_t>(size_ / sizeof(float))};
   }
 
+  /// Gives whole pages in the middle back to the system, and their charge; their bytes are lost.
+  /// `offset` and `bytes` are multiples of the page size. Not twice without take_back().
+  void give_back(std::uint64_t offset, std::uint64_t bytes);
+  /// Charges for them again; zero at the start. Fails with ErrorKind::memory without room.
+  Status take_back(std::uint64_t offset, std::uint64_t bytes);
+
   /// Makes all pages present now, so that no first touch happens while tokens are computed.
   void touch();
 
@@ -48,9 +54,10 @@ class Buffer {
   void swap(Buffer& other) noexcept;
 
   std::byte* data_ = nullptr;
-  std::uint64_t size_ = 0;     // usable
-  std::uint64_t charged_ = 0;  // in the ledger
-  void* mapping_ = nullptr;    // may start before data_ for alignment
+  std::uint64_t size_ = 0;        // usable
+  std::uint64_t charged_ = 0;     // in the ledger
+  std::uint64_t given_back_ = 0;  // of it, not charged at present
+  void* mapping_ = nullptr;       // may start before data_ for alignment
   std::uint64_t mapping_size_ = 0;
   Tenant tenant_ = Tenant::program;
   MemoryLedger* ledger_ = nullptr;

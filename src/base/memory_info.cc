@@ -1,5 +1,6 @@
 #include "base/memory_info.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,6 +31,19 @@ std::optional<std::uint64_t> number_in(const std::filesystem::path& file) {
   std::ifstream in(file);
   std::uint64_t number = 0;
   if (in >> number) return number;  // "max" is no number: no limit
+  return std::nullopt;
+}
+
+/// The total of the line "some avg10=0.00 avg60=0.00 avg300=0.00 total=123", in microseconds.
+std::optional<std::uint64_t> total_stall(const std::filesystem::path& file) {
+  constexpr std::string_view kTotal = "total=";
+  std::ifstream in(file);
+  for (std::string word; in >> word && word != "full";) {
+    if (!word.starts_with(kTotal)) continue;
+    std::uint64_t total = 0;
+    const char* const end = word.data() + word.size();
+    if (std::from_chars(word.data() + kTotal.size(), end, total).ec == std::errc()) return total;
+  }
   return std::nullopt;
 }
 
@@ -114,6 +128,29 @@ std::uint64_t available_memory() {
   const std::uint64_t fallback = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
                                  static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) / 2;
   return std::min(machine.value_or(fallback), cgroup_memory().room);
+}
+
+double memory_stall_s() {
+  std::string group;
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    if (line.starts_with("0::/")) group = line.substr(4);
+  }
+  const std::filesystem::path mount = "/sys/fs/cgroup";
+  for (const auto& file :
+       {mount / group / "memory.pressure", mount / "unified" / group / "memory.pressure",
+        std::filesystem::path("/proc/pressure/memory")}) {
+    if (const auto microseconds = total_stall(file)) {
+      return static_cast<double>(*microseconds) * 1e-6;
+    }
+  }
+  return 0;
+}
+
+std::uint64_t major_faults() {
+  rusage usage{};
+  if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+  return static_cast<std::uint64_t>(usage.ru_majflt);
 }
 
 std::uint64_t total_memory() { return kib_line("/proc/meminfo", "MemTotal:").value_or(0); }

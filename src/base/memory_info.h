@@ -16,6 +16,13 @@ std::uint64_t peak_resident_memory();
 /// has available and what its control group (v1 or v2, all ancestors) leaves, in bytes.
 std::uint64_t available_memory();
 
+/// Time that tasks waited for memory since some moment, in seconds (pressure stall information): of
+/// this process's control group (v2) where it tells, else of the machine; 0 where nobody tells.
+double memory_stall_s();
+
+/// Page faults of this process, since its start, that had to be read from a drive.
+std::uint64_t major_faults();
+
 /// Memory of the machine, in bytes (0 where the system does not tell).
 std::uint64_t total_memory();
 

@@ -125,6 +125,7 @@ Result<ModelBench> bench_model(BenchKind kind, const ComputeOptions& options, st
   SLUICE_ASSIGN(const auto before, drive_speed(files, options.io));
   Interrupts::watch();
   engine::EngineOptions open = engine_options(options, kWarmTokens + tokens);
+  open.history.clear();  // ids without a meaning teach nothing
   {
     SLUICE_ASSIGN(const auto engine, engine::Engine::open(open));
     open.context = engine->options().context;

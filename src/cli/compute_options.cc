@@ -1,5 +1,7 @@
 #include "cli/compute_options.h"
 
+#include <cstdlib>
+
 #include "base/log.h"
 #include "cli/flags.h"
 #include "store/checkpoint.h"
@@ -19,6 +21,20 @@ std::string io_modes() {
     list += io::name_of(static_cast<io::IoMode>(mode));
   }
   return list;
+}
+
+constexpr std::uint64_t kMostLookahead = 1024;
+
+std::string lookahead_text(std::size_t count) { return count == 0 ? "off" : std::to_string(count); }
+
+Result<std::uint64_t> parse_lookahead(const std::string& text) {
+  if (text == "off") return std::uint64_t{0};
+  return parse_count(text, 1, kMostLookahead);
+}
+
+Result<bool> parse_switch(const std::string& text) {
+  if (text == "on" || text == "off") return text == "on";
+  return fail(ErrorKind::usage, "expected on or off, found {}", text);
 }
 
 }  // namespace
@@ -52,6 +68,25 @@ void add_compute_options(CLI::App& app, ComputeOptions& options, const std::stri
             "made for; default: " +
                 context)
       ->group(group);
+  add_size(
+      app, "--ring", options.ring,
+      "Memory for the trunk on its way through; default: up to 96 MiB, an eighth of the budget "
+      "at most")
+      ->group(group);
+  add_parsed(
+      app, "--lookahead", "N|off",
+      "Guess N experts of the next layer and read them with idle drive time; default: " +
+          lookahead_text(engine::EngineOptions::kDefaultLookahead),
+      [](const std::string& text) { return parse_lookahead(text); },
+      [&options](std::uint64_t count) { options.lookahead = count; })
+      ->group(group);
+  add_parsed(
+      app, "--learn", "on|off",
+      "Remember in the cache folder which experts the model uses, so that the next run starts "
+      "with them; default: on",
+      [](const std::string& text) { return parse_switch(text); },
+      [&options](bool is_on) { options.learn = is_on; })
+      ->group(group);
   const std::string notes = "Notes (on stderr)";
   app.add_flag("--stats", options.stats, "Print a table at the end: where time and memory went")
       ->group(notes);
@@ -80,10 +115,24 @@ engine::EngineOptions engine_options(const ComputeOptions& options, std::size_t 
   result.threads = options.threads;
   result.io = options.io;
   result.chunk = options.chunk;
+  result.ring = options.ring;
+  result.lookahead = options.lookahead.value_or(engine::EngineOptions::kDefaultLookahead);
+  if (options.learn) result.history = cache_folder();
   result.trace = options.trace;
   result.context = options.context.value_or(context);
   result.context_is_asked = options.context.has_value();
   return result;
+}
+
+std::filesystem::path cache_folder() {
+  const auto variable = [](const char* name) -> std::filesystem::path {
+    const char* const value = std::getenv(name);
+    return value != nullptr && value[0] == '/' ? value : "";
+  };
+  const std::filesystem::path cache = variable("XDG_CACHE_HOME");
+  if (!cache.empty()) return cache / "sluice";
+  const std::filesystem::path home = variable("HOME");
+  return home.empty() ? home : home / ".cache" / "sluice";
 }
 
 Result<std::filesystem::path> model_folder(const std::filesystem::path& model) {

@@ -20,8 +20,11 @@ struct ComputeOptions {
   io::IoMode io = io::IoMode::pread;
   std::optional<std::size_t> chunk;
   std::optional<std::size_t> context;
+  std::optional<std::uint64_t> ring;
+  std::optional<std::size_t> lookahead;  ///< 0: off
+  bool learn = true;
   bool stats = false;
-  std::string stats_json;  ///< a file; empty: none
+  std::string stats_json;       ///< a file; empty: none
   std::filesystem::path trace;  ///< a file; empty: none
   bool quiet = false;
 };
@@ -36,6 +39,10 @@ void add_compute_options(CLI::App& app, ComputeOptions& options,
 /// How to open an engine for these options, with room for `context` positions unless --ctx says
 /// otherwise.
 engine::EngineOptions engine_options(const ComputeOptions& options, std::size_t context);
+
+/// Where things are kept that only make later runs faster: XDG_CACHE_HOME or ~/.cache. Empty if
+/// there is no such place.
+std::filesystem::path cache_folder();
 
 /// The folder with config.json and the tokenizer of MODEL, as store::folder_of_model().
 Result<std::filesystem::path> model_folder(const std::filesystem::path& model);

@@ -8,10 +8,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory_info.h"
+#include "base/size.h"
 #include "base/thread_pool.h"
 #include "base/trace.h"
 #include "engine/budget.h"
+#include "engine/learn.h"
 #include "engine/machine.h"
+#include "engine/pressure.h"
 #include "engine/traced_reader.h"
 #include "model/registry.h"
 #include "store/checkpoint.h"
@@ -31,6 +34,9 @@ struct Engine::Parts {
   std::unique_ptr<io::Reader> reader;
   std::unique_ptr<model::Architecture> architecture;
   weights::Placement placement;
+  std::uint64_t fingerprint = 0;  // of the model, for its history; 0: none is kept
+  std::unique_ptr<PressureGuard> guard;
+  std::uint64_t most_gone_bytes = 0;
   std::unique_ptr<weights::TrunkStream> trunk;
   std::unique_ptr<weights::ExpertBanks> experts;
   std::unique_ptr<model::Network> network;
@@ -45,8 +51,31 @@ Result<std::size_t> context_for(const EngineOptions& options, const model::Shape
               options.context, shape.max_positions);
 }
 
-Result<std::unique_ptr<model::Architecture>> open_files(const EngineOptions& options,
-                                                        io::Reader& reader) {
+/// The reader, and what writes down what it reads, if that is wanted.
+struct Reading {
+  std::unique_ptr<Trace> trace;
+  std::unique_ptr<io::Reader> reader;
+  TracedReader* traced = nullptr;  // the reader, or null
+};
+
+Result<Reading> open_reading(const EngineOptions& options) {
+  Reading reading;
+  SLUICE_ASSIGN(reading.reader, io::make_reader(options.io));
+  if (options.wrap_reader) reading.reader = options.wrap_reader(std::move(reading.reader));
+  if (options.trace.empty()) return reading;
+  SLUICE_ASSIGN(reading.trace, Trace::create(options.trace));
+  auto traced = make_traced_reader(std::move(reading.reader), *reading.trace);
+  reading.traced = traced.get();
+  reading.reader = std::move(traced);
+  return reading;
+}
+
+struct OpenModel {
+  std::unique_ptr<model::Architecture> architecture;
+  std::uint64_t fingerprint = 0;
+};
+
+Result<OpenModel> open_files(const EngineOptions& options, io::Reader& reader) {
   SLUICE_ASSIGN(const store::Checkpoint checkpoint, store::Checkpoint::open(options.model));
   for (const std::string& note : checkpoint.notes()) log_note("{}", note);
   std::vector<io::FileId> files;
@@ -54,7 +83,22 @@ Result<std::unique_ptr<model::Architecture>> open_files(const EngineOptions& opt
     SLUICE_ASSIGN(const io::FileId id, reader.open(file.path));
     files.push_back(id);
   }
-  return model::open_architecture(checkpoint, files);
+  OpenModel model;
+  SLUICE_ASSIGN(model.architecture, model::open_architecture(checkpoint, files));
+  if (!options.history.empty()) {
+    model.fingerprint = fingerprint_of(checkpoint.folder(), checkpoint.files());
+  }
+  return model;
+}
+
+/// What earlier runs of the model saw; empty if that is not known.
+weights::ExpertUse recall(const EngineOptions& options, std::uint64_t fingerprint,
+                          const weights::Blocks& blocks) {
+  if (fingerprint == 0) return {};
+  auto use = load_history(history_file(options.history, fingerprint), fingerprint, blocks);
+  if (use) return std::move(*use);
+  log_note("{}", use.error().message);
+  return {};
 }
 
 /// Both must outlive what is returned.
@@ -80,59 +124,89 @@ BlockNamer namer_for(const weights::Blocks& blocks, const weights::Placement& pl
 
 Engine::Engine(EngineOptions options, std::unique_ptr<Parts> parts)
     : options_(std::move(options)), parts_(std::move(parts)) {}
-Engine::~Engine() = default;
+
+Engine::~Engine() {
+  if (parts_->fingerprint == 0 || single_.passes + many_.passes == 0) return;
+  const Status saved = save_history(history_file(options_.history, parts_->fingerprint),
+                                    parts_->fingerprint, parts_->experts->use());
+  if (!saved) log_note("{}", saved.error().message);
+}
 
 Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
   EngineOptions options = asked;
   if (options.threads == 0) options.threads = usable_cores();
   auto threads = std::make_unique<ThreadPool>(options.threads);
-  std::unique_ptr<Trace> trace;
-  if (!options.trace.empty()) {
-    SLUICE_ASSIGN(trace, Trace::create(options.trace));
-  }
-  SLUICE_ASSIGN(std::unique_ptr<io::Reader> reader, io::make_reader(options.io));
-  if (options.wrap_reader) reader = options.wrap_reader(std::move(reader));
-  TracedReader* traced = nullptr;
-  if (trace) {
-    auto traced_reader = make_traced_reader(std::move(reader), *trace);
-    traced = traced_reader.get();
-    reader = std::move(traced_reader);
-  }
-  SLUICE_ASSIGN(auto architecture, open_files(options, *reader));
-  SLUICE_ASSIGN(options.context, context_for(options, architecture->shape()));
+  SLUICE_ASSIGN(Reading reading, open_reading(options));
+  const std::unique_ptr<io::Reader>& reader = reading.reader;
+  SLUICE_ASSIGN(OpenModel model, open_files(options, *reader));
+  SLUICE_ASSIGN(options.context, context_for(options, model.architecture->shape()));
   // The directory of names is gone; what it held must not count against the budget.
   malloc_trim(0);
 
   SLUICE_ASSIGN(const Budget budget,
-                draw_up_budget(options, *architecture, *reader, options.threads,
+                draw_up_budget(options, *model.architecture, *reader, options.threads,
                                threads->stack_bytes() + reader->memory_bytes() +
-                                   (trace ? Trace::memory_bytes() : 0)));
+                                   (reading.trace ? Trace::memory_bytes() : 0)));
   options.ram = budget.ram;
   options.chunk = budget.chunk;
   auto parts = std::make_unique<Parts>(budget.ram);
-  parts->trace = std::move(trace);
+  parts->trace = std::move(reading.trace);
   parts->threads = std::move(threads);
-  parts->reader = std::move(reader);
-  parts->architecture = std::move(architecture);
+  parts->reader = std::move(reading.reader);
+  parts->architecture = std::move(model.architecture);
+  parts->fingerprint = model.fingerprint;
   MemoryLedger& ledger = parts->ledger;
   SLUICE_TRY(ledger.charge(Tenant::program, budget.needs.program));
   SLUICE_TRY(ledger.charge(Tenant::thread_stacks, budget.needs.thread_stacks));
   const model::Blueprint& blueprint = parts->architecture->blueprint();
   SLUICE_ASSIGN(auto vectors, model::VectorTable::load(blueprint, *parts->reader, ledger));
-  SLUICE_ASSIGN(parts->placement,
-                weights::place(blueprint.blocks, *parts->reader, {},
-                               ledger.available() - budget.needs.state - budget.needs.activations));
-  if (traced != nullptr) traced->name_blocks(namer_for(blueprint.blocks, parts->placement));
+  const weights::ExpertUse known = recall(options, parts->fingerprint, blueprint.blocks);
+  weights::ReadShape shape;
+  shape.ring_bytes = options.ring;
+  SLUICE_ASSIGN(
+      parts->placement,
+      weights::place(blueprint.blocks, *parts->reader, shape,
+                     ledger.available() - budget.needs.state - budget.needs.activations, known));
+  if (reading.traced != nullptr) {
+    reading.traced->name_blocks(namer_for(blueprint.blocks, parts->placement));
+  }
   SLUICE_ASSIGN(parts->trunk, weights::TrunkStream::create(blueprint.blocks, parts->placement,
                                                            *parts->reader, ledger));
   SLUICE_ASSIGN(parts->experts, weights::ExpertBanks::create(blueprint.blocks, parts->placement,
                                                              *parts->reader, ledger));
-  const model::Resources resources = {*parts->threads, *parts->reader, *parts->trunk,
-                                      *parts->experts, ledger,         parts->trace.get()};
+  if (!known.empty()) parts->experts->start_from(known);
+  parts->guard = std::make_unique<PressureGuard>(
+      options.memory_source ? options.memory_source()
+                            : system_memory(options.io != io::IoMode::mmap),
+      budget.ram);
+  const model::Resources resources = {*parts->threads,  *parts->reader, *parts->trunk,
+                                      *parts->experts,  ledger,         parts->trace.get(),
+                                      options.lookahead};
   SLUICE_ASSIGN(parts->network,
                 parts->architecture->make_network(resources, limits_for(options, budget.chunk),
                                                   std::move(vectors)));
   return std::unique_ptr<Engine>(new Engine(std::move(options), std::move(parts)));
+}
+
+void Engine::mind_memory() {
+  Parts& parts = *parts_;
+  const std::uint64_t gone = parts.trunk->gone_bytes() + parts.experts->statistics().gone_bytes;
+  const std::uint64_t placed = parts.placement.resident_room + parts.placement.bank_bytes();
+  const PressureGuard::Step step = parts.guard->check(gone, placed - gone);
+  if (step.give_back > 0) {
+    std::uint64_t given = parts.experts->shed(step.give_back);
+    if (given < step.give_back) given += parts.trunk->shed(step.give_back - given);
+    if (given > 0 && parts.most_gone_bytes == 0) {
+      log_note(
+          "memory is short ({} are left for all): the room for weights is made smaller for as "
+          "long as that lasts; the answer stays the same",
+          format_size(step.available));
+    }
+    parts.most_gone_bytes = std::max(parts.most_gone_bytes, gone + given);
+  } else if (step.take_back > 0) {
+    const std::uint64_t taken = parts.trunk->regrow(step.take_back);
+    parts.experts->regrow(step.take_back - taken);
+  }
 }
 
 const model::Shape& Engine::shape() const { return parts_->architecture->shape(); }
@@ -144,7 +218,7 @@ Result<std::unique_ptr<model::SequenceState>> Engine::new_sequence() {
 /// Passes on what a pass reports, with the chunk's place in the whole.
 class Engine::Watcher final : public model::PassObserver {
  public:
-  Watcher(const Engine& engine, const FeedOptions& options, std::size_t tokens)
+  Watcher(Engine& engine, const FeedOptions& options, std::size_t tokens)
       : engine_(engine), options_(options) {
     progress_.tokens = tokens;
     progress_.layers = engine.shape().layers;
@@ -158,6 +232,7 @@ class Engine::Watcher final : public model::PassObserver {
   Status status() const { return status_; }
 
   void on_layer_begin(std::size_t layer) override {
+    engine_.mind_memory();
     if (!options_.on_progress) return;
     progress_.layer = layer;
     progress_.seconds = seconds_since(start_);
@@ -178,7 +253,7 @@ class Engine::Watcher final : public model::PassObserver {
     if (status_ && !status) status_ = std::move(status);
   }
 
-  const Engine& engine_;
+  Engine& engine_;
   const FeedOptions& options_;
   const Clock::time_point start_ = Clock::now();
   Progress progress_;
@@ -243,8 +318,13 @@ Statistics Engine::statistics(const TokenCounts& tokens) const {
   now.tokens = tokens;
   now.wall_s = single_.wall_s + many_.wall_s;
   now.io_wait_s = parts_->network->io_wait_s();
-  now.expert_hits = parts_->experts->statistics().hits;
-  now.expert_misses = parts_->experts->statistics().misses;
+  const weights::ExpertStatistics experts = parts_->experts->statistics();
+  now.expert_hits = experts.hits;
+  now.expert_misses = experts.misses;
+  now.guessed_bytes = experts.guessed_bytes;
+  now.guessed_bytes_used = experts.guessed_bytes_used;
+  now.gone_bytes = experts.gone_bytes + parts_->trunk->gone_bytes();
+  now.most_gone_bytes = parts_->most_gone_bytes;
   now.peak_rss_bytes = peak_resident_memory();
   now.ram_budget_bytes = parts_->ledger.budget();
   now.resident_bytes = parts_->placement.resident_room + parts_->placement.bank_bytes();

@@ -68,6 +68,7 @@ class Engine {
  private:
   struct Parts;
   class Watcher;
+  void mind_memory();
   void predict_run(Statistics& now) const;
   Engine(EngineOptions options, std::unique_ptr<Parts> parts);
   /// Whether that many tokens more have room; never cuts.

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "engine/pressure.h"
 #include "io/make_reader.h"
 
 namespace sluice::engine {
@@ -32,6 +33,20 @@ struct EngineOptions {
   bool context_is_asked = false;
   std::size_t sequences = 1;  ///< states that may exist at once
   bool all_logits = false;    ///< logits of all positions will be asked for, not only of the last
+
+  /// Room for the trunk on its way through, in bytes. Default: what keeps the drives busy.
+  std::optional<std::uint64_t> ring;
+
+  /// Experts of the next layer that are guessed and read ahead with idle drive time, while tokens
+  /// are decoded; 0: none.
+  std::size_t lookahead = kDefaultLookahead;
+  static constexpr std::size_t kDefaultLookahead = 0;
+
+  /// The folder where it is remembered which experts a model uses; empty: nowhere.
+  std::filesystem::path history;
+
+  /// Watches memory instead of the system; for tests.
+  std::function<std::unique_ptr<MemorySource>()> memory_source = nullptr;
 
   /// Where to write a Chrome trace of every read and every computation; empty: nowhere.
   std::filesystem::path trace;

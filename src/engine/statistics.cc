@@ -45,6 +45,9 @@ std::string to_table(const Statistics& s) {
                                  format_size(s.bytes_of(io::Purpose::trunk)),
                                  format_size(s.bytes_of(io::Purpose::expert)),
                                  format_size(s.bytes_of(io::Purpose::other))));
+  line("", fmt::format("needed {}, read ahead {}, guessed and used {}, guessed in vain {}",
+                       format_size(s.bytes_needed()), format_size(s.bytes_read_ahead()),
+                       format_size(s.bytes_guessed_used()), format_size(s.bytes_guessed_wasted())));
   line("expert hit rate",
        fmt::format("{:.1f} % of {}", 100 * s.expert_hit_rate(), s.expert_hits + s.expert_misses));
   for (const io::DriveStatistics& drive : s.reads.drives) {
@@ -54,6 +57,11 @@ std::string to_table(const Statistics& s) {
   }
   line("memory", fmt::format("peak {} of {} allowed", format_size(s.peak_rss_bytes),
                              format_size(s.ram_budget_bytes)));
+  if (s.most_gone_bytes > 0) {
+    line("memory was short",
+         fmt::format("{} given back at the most, {} at the end", format_size(s.most_gone_bytes),
+                     format_size(s.gone_bytes)));
+  }
   for (const auto& [tenant, bytes] : s.memory) {
     if (bytes > 0) line("", fmt::format("{:<20}{}", tenant, format_size(bytes)));
   }
@@ -73,12 +81,18 @@ std::string to_json(const Statistics& s) {
       {"bytes_read", s.bytes_read()},
       {"bytes_read_trunk", s.bytes_of(io::Purpose::trunk)},
       {"bytes_read_experts", s.bytes_of(io::Purpose::expert)},
+      {"bytes_needed", s.bytes_needed()},
+      {"bytes_read_ahead", s.bytes_read_ahead()},
+      {"bytes_guessed_used", s.bytes_guessed_used()},
+      {"bytes_guessed_wasted", s.bytes_guessed_wasted()},
       {"expert_hits", s.expert_hits},
       {"expert_misses", s.expert_misses},
       {"expert_hit_rate", s.expert_hit_rate()},
       {"peak_rss_bytes", s.peak_rss_bytes},
       {"ram_budget_bytes", s.ram_budget_bytes},
       {"resident_bytes", s.resident_bytes},
+      {"given_back_bytes", s.gone_bytes},
+      {"most_given_back_bytes", s.most_gone_bytes},
   };
   if (s.predicts_decode) {
     json["s_per_token"] = s.tokens.s_per_token();

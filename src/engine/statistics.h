@@ -38,6 +38,10 @@ struct Statistics {
   double io_wait_s = 0;  ///< of it, with nothing to compute because bytes were missing
   std::uint64_t expert_hits = 0;
   std::uint64_t expert_misses = 0;
+  std::uint64_t guessed_bytes = 0;       ///< read for experts that nobody had asked for yet
+  std::uint64_t guessed_bytes_used = 0;  ///< of them, for experts that were asked for later
+  std::uint64_t gone_bytes = 0;          ///< of the weights' room, given back under memory pressure
+  std::uint64_t most_gone_bytes = 0;     ///< the most of them at once
   std::uint64_t peak_rss_bytes = 0;
   std::uint64_t ram_budget_bytes = 0;
   std::uint64_t resident_bytes = 0;  ///< weights that stay: trunk tiles and expert banks
@@ -57,6 +61,12 @@ struct Statistics {
   std::uint64_t bytes_of(io::Purpose purpose) const {
     return reads.requested_bytes[static_cast<std::size_t>(purpose)];
   }
+  /// Every byte that was read is of one class: asked for ahead of its use (the trunk), guessed, or
+  /// needed at once.
+  std::uint64_t bytes_read_ahead() const { return bytes_of(io::Purpose::trunk); }
+  std::uint64_t bytes_guessed_used() const { return guessed_bytes_used; }
+  std::uint64_t bytes_guessed_wasted() const { return guessed_bytes - guessed_bytes_used; }
+  std::uint64_t bytes_needed() const { return bytes_read() - bytes_read_ahead() - guessed_bytes; }
   std::uint64_t bytes_read() const {
     std::uint64_t sum = 0;
     for (const std::uint64_t bytes : reads.requested_bytes) sum += bytes;

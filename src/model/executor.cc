@@ -59,31 +59,40 @@ Result<weights::ReadyExpert> Executor::next_expert() {
   return expert;
 }
 
+/// Tiles of one matrix that are there together are consecutive rows: one run of items.
+void Executor::multiply_tiles(const Matrix& matrix, std::span<const weights::Tile> tiles,
+                              const float* prepared, std::size_t positions, float* y) {
+  const std::size_t row_bytes = kernels::bytes_per_row(matrix.format, matrix.columns);
+  const std::size_t step = rows_per_item(matrix.format, matrix.columns);
+  const std::size_t items_per_tile = (tiles.front().rows + step - 1) / step;
+  threads_.run(tiles.size() * items_per_tile, [&](std::size_t item, int) {
+    const weights::Tile& tile = tiles[item / items_per_tile];
+    const std::size_t begin = item % items_per_tile * step;
+    if (begin >= tile.rows) return;
+    const kernels::Rows w = {matrix.format, tile.data + begin * row_bytes, nullptr,
+                             std::min<std::size_t>(step, tile.rows - begin), matrix.columns};
+    kernels::matmul(w, prepared, positions, y + tile.first_row + begin, matrix.rows);
+  });
+}
+
+bool Executor::multiply_early(const Matrix& matrix, Input& x, float* y) {
+  const std::span<const weights::Tile> tiles = trunk_.peek(matrix.id);
+  if (tiles.empty()) return false;
+  multiply_tiles(matrix, tiles, x.prepared_for(matrix.format), x.positions(), y);
+  return true;
+}
+
 Status Executor::multiply(const Matrix& matrix, Input& x, float* y) {
   SLUICE_CHECK(x.columns() == matrix.columns);
   const TraceSpan traced = span("matrix", trunk_.name(matrix.id));
   const float* prepared = x.prepared_for(matrix.format);
-  const std::size_t row_bytes = kernels::bytes_per_row(matrix.format, matrix.columns);
-  const std::size_t step = rows_per_item(matrix.format, matrix.columns);
   std::size_t done = 0;
   while (done < matrix.rows) {
     SLUICE_TRY(check_cancelled());
     SLUICE_ASSIGN(const std::span<const weights::Tile> tiles, take(matrix));
-    // Tiles of one matrix that are there together are consecutive rows: one run of items.
-    const std::size_t first = tiles.front().first_row;
-    const std::size_t rows = tiles.back().first_row + tiles.back().rows - first;
-    const std::size_t items = tiles.size() * ((tiles.front().rows + step - 1) / step);
-    const std::size_t items_per_tile = items / tiles.size();
-    threads_.run(items, [&](std::size_t item, int) {
-      const weights::Tile& tile = tiles[item / items_per_tile];
-      const std::size_t begin = item % items_per_tile * step;
-      if (begin >= tile.rows) return;
-      const kernels::Rows w = {matrix.format, tile.data + begin * row_bytes, nullptr,
-                               std::min<std::size_t>(step, tile.rows - begin), matrix.columns};
-      kernels::matmul(w, prepared, x.positions(), y + tile.first_row + begin, matrix.rows);
-    });
+    multiply_tiles(matrix, tiles, prepared, x.positions(), y);
+    done += tiles.back().first_row + tiles.back().rows - tiles.front().first_row;
     trunk_.release();
-    done += rows;
   }
   return {};
 }

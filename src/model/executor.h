@@ -61,6 +61,9 @@ class Executor {
   /// y[t * rows + r] = W x: the next matrix of the schedule, tile by tile as it arrives.
   Status multiply(const Matrix& matrix, Input& x, float* y);
 
+  /// y = W x for a matrix that comes later in the pass, if all of it is in memory already.
+  bool multiply_early(const Matrix& matrix, Input& x, float* y);
+
   /// Hands the tiles of the next matrix of the schedule to `visit` as they arrive.
   Status for_each_tile(const Matrix& matrix, FunctionRef<void(const weights::Tile& tile)> visit);
 
@@ -79,6 +82,8 @@ class Executor {
 
  private:
   Result<std::span<const weights::Tile>> take(const Matrix& matrix);
+  void multiply_tiles(const Matrix& matrix, std::span<const weights::Tile> tiles,
+                      const float* prepared, std::size_t positions, float* y);
 
   ThreadPool& threads_;
   weights::TrunkStream& trunk_;

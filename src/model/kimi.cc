@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "kernels/ops.h"
 #include "model/kimi_layers.h"
+#include "model/lookahead.h"
 
 namespace sluice::model {
 namespace {
@@ -70,7 +71,8 @@ class KimiNetwork final : public Network {
         limits_(limits),
         resources_(resources),
         executor_(resources.threads, resources.trunk, resources.experts, resources.trace),
-        vectors_(std::move(vectors)) {}
+        vectors_(std::move(vectors)),
+        lookahead_(resources.lookahead) {}
 
   Status initialize() {
     SLUICE_ASSIGN(embedding_room_, Buffer::allocate(embedding_room(weights_.embedding),
@@ -118,6 +120,7 @@ class KimiNetwork final : public Network {
   Result<std::span<const float>> run_admitted(const Pass& pass);
   Status embed(const Pass& pass);
   Status run_layer(std::size_t index, const Pass& pass);
+  void look_ahead(const KimiLayer& layer, std::size_t banks);
   Status attention(const KimiLayer& layer, std::size_t index, Input& x);
   Status feed_forward(const KimiLayer& layer, std::size_t index, const Pass& pass, Input& x);
   Result<std::span<const float>> head();
@@ -139,6 +142,7 @@ class KimiNetwork final : public Network {
   Buffer room_;
   KimiScratch scratch_{};
   double embedding_wait_s_ = 0;
+  Lookahead lookahead_;
 
   // Of the pass under way.
   std::vector<RowRange> segments_;
@@ -190,6 +194,7 @@ Result<std::span<const float>> KimiNetwork::run_admitted(const Pass& pass) {
     SLUICE_TRY(run_layer(layer, pass));
     if (pass.observer != nullptr) pass.observer->on_hidden(layer, {scratch_.sum, floats()});
   }
+  lookahead_.learn(resources_.experts.statistics());
   SLUICE_ASSIGN(const std::span<const float> logits, head());
   for (std::size_t segment = 0; segment < states_.size(); ++segment) {
     states_[segment]->advance(segments_[segment].count);
@@ -244,6 +249,7 @@ Status KimiNetwork::run_layer(std::size_t index, const Pass& pass) {
   const std::size_t banks_before = block > 0 ? (index + block - 1) / block : 0;
   const std::size_t banks_after = block > 0 ? index / block + 1 : 0;
 
+  look_ahead(layer, banks_before);
   const float* in = banks_before > 0 ? mix(layer.attention_mix, banks_before) : scratch_.sum;
   Input x = normed(in, layer.input_norm);
   // The RAW running sum is banked, not the mix; then the sum restarts from the attention output.
@@ -266,6 +272,15 @@ Status KimiNetwork::run_layer(std::size_t index, const Pass& pass) {
                 index);
   }
   return {};
+}
+
+/// The layer's router on the state before its attention: right often enough where attention moves
+/// the state little, and early enough to read while it is computed.
+void KimiNetwork::look_ahead(const KimiLayer& layer, std::size_t banks) {
+  if (!layer.is_moe || positions_ > 1 || lookahead_.guesses() == 0) return;
+  const float* state = banks > 0 ? mix(layer.ffn_mix, banks) : scratch_.sum;
+  Input x = normed(state, layer.post_attention_norm);
+  guess_experts(layer.moe, config_.moe, vectors_, executor_, scratch_.moe, x, lookahead_.guesses());
 }
 
 Status KimiNetwork::attention(const KimiLayer& layer, std::size_t index, Input& x) {

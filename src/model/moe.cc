@@ -299,4 +299,14 @@ Status run_moe(const MoeWeights& weights, const MoeConfig& config, const kernels
   return {};
 }
 
+void guess_experts(const MoeWeights& weights, const MoeConfig& config, const VectorTable& vectors,
+                   Executor& executor, const MoeScratch& scratch, Input& x, std::size_t most) {
+  const TraceSpan traced = executor.span("lookahead", "lookahead");
+  if (!executor.multiply_early(weights.router, x, scratch.logits)) return;
+  if (!kernels::all_finite(scratch.logits, config.router.experts)) return;
+  kernels::route(config.router, scratch.logits, vectors[weights.bias], scratch.ids,
+                 scratch.weights);
+  executor.experts().guess(weights.layer, {scratch.ids, std::min(most, config.router.top_k)});
+}
+
 }  // namespace sluice::model

@@ -53,4 +53,9 @@ Status run_moe(const MoeWeights& weights, const MoeConfig& config, const kernels
                float epsilon, const VectorTable& vectors, Executor& executor,
                const MoeScratch& scratch, Input& x, float* y);
 
+/// Guesses the picks of a layer for one position from a state x [1, hidden] that is not final yet,
+/// and has up to `most` of them read with idle drive time. Nothing if its router is not in memory.
+void guess_experts(const MoeWeights& weights, const MoeConfig& config, const VectorTable& vectors,
+                   Executor& executor, const MoeScratch& scratch, Input& x, std::size_t most);
+
 }  // namespace sluice::model

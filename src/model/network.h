@@ -91,7 +91,8 @@ struct Resources {
   weights::TrunkStream& trunk;
   weights::ExpertBanks& experts;
   MemoryLedger& ledger;
-  Trace* trace = nullptr;  ///< where to write down what is computed when; may be null
+  Trace* trace = nullptr;     ///< where to write down what is computed when; may be null
+  std::size_t lookahead = 0;  ///< experts of the next layer that are guessed; changes no result
 };
 
 /// How much a network must be ready for at once.

@@ -1,6 +1,7 @@
 #include "weights/expert_banks.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -49,20 +50,21 @@ void ExpertBanks::begin(std::size_t layer, std::span<const std::int32_t> ids) {
     const std::scoped_lock lock(mutex_);
     SLUICE_CHECK(waiting_.empty() && arrived_.empty());
     layer_ = layer;
+    promoted_.clear();
     count_use(ids);
     for (const std::int32_t id : ids) {  // pin all hits before any miss looks for a victim
-      const std::int32_t slot = layers_[layer].slot_of[static_cast<std::size_t>(id)];
-      if (slot < 0) {
+      const auto slot = find(layer, id);
+      if (!slot) {
         waiting_.push_back(id);
-        continue;
+        ++statistics_.misses;
+      } else {
+        ++(pin(*slot) ? statistics_.hits : statistics_.misses);
       }
-      slots_[static_cast<std::size_t>(slot)].pinned = true;
-      arrived_.push_back(static_cast<std::size_t>(slot));
     }
-    statistics_.hits += arrived_.size();
-    statistics_.misses += waiting_.size();
+    drop_open_guesses();
   }
   start_waiting();
+  for (const std::uint64_t tag : promoted_) reader_.promote(*this, tag);
 }
 
 void ExpertBanks::count_use(std::span<const std::int32_t> ids) {
@@ -70,27 +72,103 @@ void ExpertBanks::count_use(std::span<const std::int32_t> ids) {
   for (const std::int32_t id : ids) layers_[layer_].use[static_cast<std::size_t>(id)] += 1.0f;
 }
 
-/// A slot for an expert of the layer: an empty one of its bank; the least used one of its bank, if
-/// less used than the newcomer; else a free wave slot. Nothing when all of them are in use.
-std::optional<std::size_t> ExpertBanks::slot_for(std::int32_t expert) {
-  const Layer& layer = layers_[layer_];
-  const float worth = layer.use[static_cast<std::size_t>(expert)];
-  std::optional<std::size_t> victim;
-  float least = worth;
-  for (std::size_t slot = layer.first_slot; slot < layer.first_slot + layer.slots; ++slot) {
-    if (slots_[slot].state == State::empty) return slot;
-    if (slots_[slot].pinned) continue;
-    const float use = layer.use[static_cast<std::size_t>(slots_[slot].expert)];
-    if (use < least) {
-      least = use;
-      victim = slot;
+/// Where the expert is, or is on its way to.
+std::optional<std::size_t> ExpertBanks::find(std::size_t layer, std::int32_t expert) const {
+  const std::int32_t slot = layers_[layer].slot_of[static_cast<std::size_t>(expert)];
+  if (slot >= 0) return static_cast<std::size_t>(slot);
+  for (std::size_t wave = 0; wave < wave_slots_; ++wave) {
+    const Slot& each = slots_[wave];
+    if (each.guess == Guess::open && !each.dropped && each.expert == expert &&
+        each.layer == static_cast<std::int32_t>(layer)) {
+      return wave;
     }
   }
-  if (victim) return victim;
+  return std::nullopt;
+}
+
+/// Pins what find() found; whether it is there already.
+bool ExpertBanks::pin(std::size_t index) {
+  Slot& slot = slots_[index];
+  slot.pinned = true;
+  if (slot.guess == Guess::open) {
+    slot.guess = Guess::right;
+    ++statistics_.guesses_used;
+    statistics_.guessed_bytes_used += slot.guessed_bytes;
+  }
+  if (slot.state == State::ready) {
+    arrived_.push_back(index);
+    return true;
+  }
+  for (std::size_t read = 0; read < kMaxParts; ++read) {  // those that have come do not mind
+    promoted_.push_back(index * kMaxParts + read);
+  }
+  return false;
+}
+
+/// Guesses in wave slots are good for one begin() only.
+void ExpertBanks::drop_open_guesses() {
+  for (std::size_t wave = 0; wave < wave_slots_; ++wave) {
+    Slot& slot = slots_[wave];
+    if (slot.guess != Guess::open || slot.pinned) continue;
+    if (slot.state == State::ready) empty(wave);
+    slot.dropped = slot.state == State::loading;
+  }
+}
+
+/// A slot of the layer's bank: an empty one, or the least used one if it is less used than the
+/// newcomer and not in `keep`.
+std::optional<std::size_t> ExpertBanks::bank_slot_for(std::size_t index, std::int32_t expert,
+                                                      std::span<const std::int32_t> keep) const {
+  const Layer& layer = layers_[index];
+  std::optional<std::size_t> victim;
+  float least = layer.use[static_cast<std::size_t>(expert)];
+  for (std::size_t slot = layer.first_slot; slot < layer.first_slot + layer.slots; ++slot) {
+    if (slots_[slot].state == State::empty) return slot;
+    if (slots_[slot].pinned || slots_[slot].state != State::ready) continue;
+    const float use = layer.use[static_cast<std::size_t>(slots_[slot].expert)];
+    if (use >= least || std::ranges::find(keep, slots_[slot].expert) != keep.end()) continue;
+    least = use;
+    victim = slot;
+  }
+  return victim;
+}
+
+/// A slot for an expert of the layer under way: in its bank, else a free wave slot. Nothing when
+/// all of them are in use.
+std::optional<std::size_t> ExpertBanks::slot_for(std::int32_t expert) const {
+  if (const auto slot = bank_slot_for(layer_, expert, {})) return slot;
   for (std::size_t slot = 0; slot < wave_slots_; ++slot) {
     if (slots_[slot].state == State::empty) return slot;
   }
   return std::nullopt;
+}
+
+std::optional<std::size_t> ExpertBanks::slot_for_guess(std::size_t layer, std::int32_t expert,
+                                                       std::span<const std::int32_t> keep) const {
+  if (const auto slot = bank_slot_for(layer, expert, keep)) return slot;
+  std::size_t guesses = 0;
+  std::optional<std::size_t> found;
+  for (std::size_t slot = 0; slot < wave_slots_; ++slot) {
+    if (slots_[slot].state != State::empty) ++guesses;
+    if (slots_[slot].state == State::empty && !found) found = slot;
+  }
+  return guesses < wave_slots_ / 2 ? found : std::nullopt;
+}
+
+void ExpertBanks::guess(std::size_t layer, std::span<const std::int32_t> ids) {
+  {
+    const std::scoped_lock lock(mutex_);
+    SLUICE_CHECK(waiting_.empty() && arrived_.empty());
+    requests_.clear();
+    for (const std::int32_t id : ids) {
+      if (find(layer, id)) continue;
+      const auto slot = slot_for_guess(layer, id, ids);
+      if (!slot) break;
+      load(layer, id, *slot, io::Priority::guess);
+      ++statistics_.guesses;
+    }
+  }
+  if (!requests_.empty()) reader_.submit(requests_);
 }
 
 void ExpertBanks::start_waiting() {
@@ -100,7 +178,7 @@ void ExpertBanks::start_waiting() {
     while (!waiting_.empty()) {
       const auto slot = slot_for(waiting_.front());
       if (!slot) break;
-      load(waiting_.front(), *slot);
+      load(layer_, waiting_.front(), *slot, io::Priority::needed);
       waiting_.pop_front();
     }
   }
@@ -108,21 +186,21 @@ void ExpertBanks::start_waiting() {
 }
 
 /// Gives the slot to the expert and adds its reads to requests_.
-void ExpertBanks::load(std::int32_t expert, std::size_t index) {
+void ExpertBanks::load(std::size_t layer, std::int32_t expert, std::size_t index,
+                       io::Priority priority) {
+  SLUICE_CHECK(!slots_[index].pinned && slots_[index].state != State::loading);
+  empty(index);
   Slot& slot = slots_[index];
-  SLUICE_CHECK(!slot.pinned && slot.state != State::loading);
-  Layer& layer = layers_[layer_];
-  if (slot.expert >= 0) layer.slot_of[static_cast<std::size_t>(slot.expert)] = -1;
-  const ExpertLayer& block = blocks_.expert_layers[layer_];
+  const ExpertLayer& block = blocks_.expert_layers[layer];
   const PartReads reads = reads_of(block, block.experts[static_cast<std::size_t>(expert)]);
   slot.state = State::loading;
   slot.expert = expert;
-  slot.layer = static_cast<std::int32_t>(layer_);
-  slot.pinned = true;
-  slot.error.reset();
+  slot.layer = static_cast<std::int32_t>(layer);
+  slot.pinned = priority == io::Priority::needed;
+  slot.guess = priority == io::Priority::guess ? Guess::open : Guess::none;
   slot.reads_left = static_cast<std::uint8_t>(reads.size());
   if (!is_wave(index)) {
-    layer.slot_of[static_cast<std::size_t>(expert)] = static_cast<std::int32_t>(index);
+    layers_[layer].slot_of[static_cast<std::size_t>(expert)] = static_cast<std::int32_t>(index);
   }
   std::byte* room = room_.data() + index * slot_bytes_;
   for (std::size_t read = 0; read < reads.size(); ++read) {
@@ -130,13 +208,30 @@ void ExpertBanks::load(std::int32_t expert, std::size_t index) {
         round_up(reader_.room_for(reads[read].extent.length), io::kRoomAlignment);
     requests_.push_back({reads[read].extent,
                          {room, bytes},
-                         io::Priority::needed,
+                         priority,
                          io::Purpose::expert,
                          index * kMaxParts + read,
                          this,
-                         label_of(layer_, expert)});
+                         label_of(layer, expert)});
     room += bytes;
   }
+}
+
+/// Forgets what is in the slot.
+void ExpertBanks::empty(std::size_t index) {
+  Slot& slot = slots_[index];
+  if (!is_wave(index) && slot.expert >= 0) {
+    Layer& layer = layers_[static_cast<std::size_t>(slot.layer)];
+    layer.slot_of[static_cast<std::size_t>(slot.expert)] = -1;
+  }
+  slot = Slot{};
+}
+
+void ExpertBanks::count_guess(Slot& slot, std::uint64_t bytes) {
+  if (slot.guess == Guess::none) return;
+  statistics_.guessed_bytes += bytes;
+  if (slot.guess == Guess::right) statistics_.guessed_bytes_used += bytes;
+  slot.guessed_bytes += bytes;
 }
 
 void ExpertBanks::complete(io::Completion completion) noexcept {
@@ -153,21 +248,35 @@ void ExpertBanks::complete(io::Completion completion) noexcept {
       slot.part[part] = data;
       data += block.part_bytes[part];
     }
+    count_guess(slot, completion.bytes->size());
   } else if (!slot.error) {
     slot.error = std::move(completion.bytes).error();
   }
   if (--slot.reads_left > 0) return;
-  arrived_.push_back(index);
-  arrived_signal_.notify_all();
+  if (slot.pinned) {
+    arrived_.push_back(index);
+  } else if (slot.dropped || slot.error) {
+    empty(index);  // if a guess cannot be read, that is told when it is needed
+  } else {
+    slot.state = State::ready;
+  }
+  changed_.notify_all();
 }
 
 Result<ReadyExpert> ExpertBanks::next() {
   std::unique_lock lock(mutex_);
-  if (arrived_.empty()) {
-    const auto start = Clock::now();
-    arrived_signal_.wait(lock, [this] { return !arrived_.empty(); });
-    wait_s_ += seconds_since(start);
+  const auto start = Clock::now();
+  while (arrived_.empty()) {
+    // A dropped guess may have left a slot to one that waits.
+    if (!waiting_.empty() && slot_for(waiting_.front())) {
+      lock.unlock();
+      start_waiting();
+      lock.lock();
+      continue;
+    }
+    changed_.wait(lock);
   }
+  wait_s_ += seconds_since(start);
   const std::size_t index = arrived_.front();
   arrived_.pop_front();
   Slot& slot = slots_[index];
@@ -186,10 +295,7 @@ void ExpertBanks::release(const ReadyExpert& expert) {
     Slot& slot = slots_[expert.slot];
     SLUICE_CHECK(slot.pinned && slot.state == State::ready && slot.expert == expert.id);
     slot.pinned = false;
-    if (is_wave(expert.slot)) {
-      slot.state = State::empty;
-      slot.expert = -1;
-    }
+    if (is_wave(expert.slot)) empty(expert.slot);
     if (waiting_.empty()) return;
   }
   start_waiting();
@@ -204,13 +310,74 @@ void ExpertBanks::abort() {
     Slot& slot = slots_[index];
     slot.pinned = false;
     const bool keep = slot.state == State::ready && !is_wave(index);
-    if (keep || slot.expert < 0) continue;
-    if (!is_wave(index)) {
-      layers_[static_cast<std::size_t>(slot.layer)].slot_of[static_cast<std::size_t>(slot.expert)] =
-          -1;
-    }
-    slot = Slot{};
+    if (!keep && slot.expert >= 0) empty(index);
   }
+}
+
+/// The bank slot whose memory is missed least: an empty one, else the least used one.
+std::optional<std::size_t> ExpertBanks::least_used_slot() const {
+  std::optional<std::size_t> found;
+  float least = std::numeric_limits<float>::infinity();
+  for (std::size_t index = wave_slots_; index < slots_.size(); ++index) {
+    const Slot& slot = slots_[index];
+    if (slot.state == State::empty) return index;
+    if (slot.state != State::ready || slot.pinned) continue;
+    const float use =
+        layers_[static_cast<std::size_t>(slot.layer)].use[static_cast<std::size_t>(slot.expert)];
+    if (use >= least) continue;
+    least = use;
+    found = index;
+  }
+  return found;
+}
+
+std::uint64_t ExpertBanks::shed(std::uint64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  std::uint64_t freed = 0;
+  while (freed < bytes) {
+    const auto slot = least_used_slot();
+    if (!slot) break;
+    empty(*slot);
+    slots_[*slot].state = State::gone;
+    room_.give_back(*slot * slot_bytes_, slot_bytes_);
+    freed += slot_bytes_;
+  }
+  statistics_.gone_bytes += freed;
+  return freed;
+}
+
+std::uint64_t ExpertBanks::regrow(std::uint64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  std::uint64_t taken = 0;
+  for (std::size_t index = wave_slots_; index < slots_.size(); ++index) {
+    if (slots_[index].state != State::gone) continue;
+    if (taken + slot_bytes_ > bytes || !room_.take_back(index * slot_bytes_, slot_bytes_)) break;
+    slots_[index].state = State::empty;
+    taken += slot_bytes_;
+  }
+  statistics_.gone_bytes -= taken;
+  return taken;
+}
+
+ExpertUse ExpertBanks::use() const {
+  const std::scoped_lock lock(mutex_);
+  ExpertUse use;
+  for (const Layer& layer : layers_) use.push_back(layer.use);
+  return use;
+}
+
+void ExpertBanks::start_from(const ExpertUse& use) {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_CHECK(use.size() == layers_.size());
+  for (std::size_t layer = 0; layer < use.size(); ++layer) {
+    SLUICE_CHECK(use[layer].size() == layers_[layer].use.size());
+    layers_[layer].use = use[layer];
+  }
+}
+
+ExpertStatistics ExpertBanks::statistics() const {
+  const std::scoped_lock lock(mutex_);
+  return statistics_;
 }
 
 }  // namespace sluice::weights

@@ -3,7 +3,12 @@
 //
 // States of a slot: empty -> loading (its reads are under way) -> ready -> empty again when a
 // better expert takes its place or, for a wave slot, when released. A slot in use is pinned from
-// begin() or its arrival until release(), and is never taken while pinned.
+// begin() or its arrival until release(), and is never taken while pinned. Under memory pressure
+// a bank's slot that is not pinned becomes gone, and empty again when the room is back.
+//
+// A guess is an expert that is read before it is asked for, loading or ready without a pin. In a
+// bank it stays like any other. In a wave slot it waits for the next begin(), which pins it if it
+// was right, and else empties it: at once, or when its last read has come (then it is dropped).
 //
 // Locking: one mutex guards all state. It is never held while the reader is called, and a
 // completion (which comes on a reader's thread) takes it only to note that a read has come. One
@@ -25,6 +30,7 @@
 #include "base/result.h"
 #include "io/reader.h"
 #include "weights/blocks.h"
+#include "weights/expert_use.h"
 #include "weights/placement.h"
 
 namespace sluice::weights {
@@ -44,6 +50,11 @@ constexpr std::uint64_t label_of(std::size_t layer, std::int32_t expert) {
 struct ExpertStatistics {
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
+  std::uint64_t guesses = 0;             ///< experts whose reads were started by guess()
+  std::uint64_t guesses_used = 0;        ///< of them asked for later
+  std::uint64_t guessed_bytes = 0;       ///< that arrived for guesses
+  std::uint64_t guessed_bytes_used = 0;  ///< of them, for guesses that were asked for later
+  std::uint64_t gone_bytes = 0;          ///< of bank slots, given back to the system at present
 };
 
 class ExpertBanks final : public io::CompletionSink {
@@ -66,22 +77,42 @@ class ExpertBanks final : public io::CompletionSink {
   /// The arithmetic is done with it.
   void release(const ReadyExpert& expert);
 
+  /// The next begin() is expected to be of this layer and to ask for these experts, most certain
+  /// first. Those that are not in memory are read with idle drive time, as far as there are empty
+  /// slots, slots with less used experts, or half of the wave slots. Call it between a last
+  /// release() and a begin().
+  void guess(std::size_t layer, std::span<const std::int32_t> ids);
+
   /// Drops what is under way after an error, and all pins.
   void abort();
 
-  const ExpertStatistics& statistics() const { return statistics_; }
+  /// Gives the memory of the least used experts' slots back to the system until `bytes` are freed
+  /// or the banks are empty. Returns the bytes. Call it where guess() may be called.
+  std::uint64_t shed(std::uint64_t bytes);
+  /// Takes back up to `bytes` of what was shed. Returns the bytes.
+  std::uint64_t regrow(std::uint64_t bytes);
+
+  ExpertUse use() const;
+  /// Starts from what an earlier run found. `use` has the size of this model's.
+  void start_from(const ExpertUse& use);
+
+  ExpertStatistics statistics() const;
   /// Time that next() waited for bytes, in seconds.
   double wait_s() const { return wait_s_; }
 
   void complete(io::Completion completion) noexcept override;
 
  private:
-  enum class State : std::uint8_t { empty, loading, ready };
+  enum class State : std::uint8_t { empty, loading, ready, gone };
+  enum class Guess : std::uint8_t { none, open, right };
   struct Slot {
     State state = State::empty;
     std::int32_t expert = -1;
     std::int32_t layer = -1;
     bool pinned = false;
+    bool dropped = false;             // to be emptied once its reads have come
+    Guess guess = Guess::none;        // how it came here, and whether it was asked for since
+    std::uint64_t guessed_bytes = 0;  // that arrived while the guess was open
     std::uint8_t reads_left = 0;
     std::optional<Error> error;
     std::array<const std::byte*, kMaxParts> part{};
@@ -95,9 +126,19 @@ class ExpertBanks final : public io::CompletionSink {
 
   ExpertBanks(const Blocks& blocks, const Placement& placement, io::Reader& reader);
   void count_use(std::span<const std::int32_t> ids);
-  std::optional<std::size_t> slot_for(std::int32_t expert);
+  std::optional<std::size_t> find(std::size_t layer, std::int32_t expert) const;
+  std::optional<std::size_t> bank_slot_for(std::size_t layer, std::int32_t expert,
+                                           std::span<const std::int32_t> keep) const;
+  std::optional<std::size_t> slot_for(std::int32_t expert) const;
+  std::optional<std::size_t> slot_for_guess(std::size_t layer, std::int32_t expert,
+                                            std::span<const std::int32_t> keep) const;
+  std::optional<std::size_t> least_used_slot() const;
+  bool pin(std::size_t slot);
+  void drop_open_guesses();
   void start_waiting();
-  void load(std::int32_t expert, std::size_t slot);
+  void load(std::size_t layer, std::int32_t expert, std::size_t slot, io::Priority priority);
+  void count_guess(Slot& slot, std::uint64_t bytes);
+  void empty(std::size_t slot);
   bool is_wave(std::size_t slot) const { return slot < wave_slots_; }
 
   const Blocks& blocks_;
@@ -107,14 +148,15 @@ class ExpertBanks final : public io::CompletionSink {
   Buffer room_;
   std::vector<Layer> layers_;
 
-  std::mutex mutex_;
-  std::condition_variable arrived_signal_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;  // a slot arrived or became empty
   std::vector<Slot> slots_;
   std::deque<std::size_t> arrived_;  // slots that are there and not yet taken
 
   std::size_t layer_ = 0;             // of the last begin()
   std::deque<std::int32_t> waiting_;  // experts that have no slot yet
   std::vector<io::ReadRequest> requests_;
+  std::vector<std::uint64_t> promoted_;  // tags
   ExpertStatistics statistics_;
   double wait_s_ = 0;
 };

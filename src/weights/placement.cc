@@ -1,7 +1,9 @@
 #include "weights/placement.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <queue>
 
 #include "base/buffer.h"
 #include "base/size.h"
@@ -11,6 +13,9 @@ namespace sluice::weights {
 namespace {
 
 constexpr std::uint64_t kSmallestTile = std::uint64_t{64} << 10;
+
+// A ring of fewer tiles leaves a drive without work while one of them is computed.
+constexpr std::uint64_t kFewestTiles = 4;
 
 /// Room for the largest expert of the model.
 std::uint64_t slot_bytes(const Blocks& blocks, const io::Reader& reader) {
@@ -75,13 +80,16 @@ std::uint64_t left(const Placement& placement, std::uint64_t budget) {
 void grow_ring(const Blocks& blocks, const io::Reader& reader, const ReadShape& shape,
                std::uint64_t budget, Placement& placement) {
   const std::uint64_t share = budget / 8;
+  const std::uint64_t most = shape.ring_bytes.value_or(share);
+  const std::uint64_t tiles = shape.ring_bytes ? kFewestTiles : shape.ring_tiles;
   std::uint64_t tile = shape.tile_bytes;
-  while (tile > kSmallestTile && tile * shape.ring_tiles > share) tile /= 2;
+  while (tile > kSmallestTile && tile * tiles > most) tile /= 2;
   Placement larger = placement;
   larger.schedule = make_schedule(blocks, tile);
   larger.resident.assign(larger.schedule.tiles.size(), false);
   const std::uint64_t longest = longest_room(larger.schedule, reader);
-  larger.ring_bytes = std::max(2 * longest, shape.ring_tiles * std::min(longest, tile));
+  larger.ring_bytes =
+      std::max(2 * longest, shape.ring_bytes.value_or(shape.ring_tiles * std::min(longest, tile)));
   if (larger.charge() <= budget) placement = std::move(larger);
 }
 
@@ -129,8 +137,47 @@ void place_residents(const io::Reader& reader, std::uint64_t budget, Placement& 
   if (room > 0) spread_residents(reader, room, placement);
 }
 
-/// One slot more for every layer, as long as they fit and a layer has experts without a slot.
-void grow_banks(const Blocks& blocks, std::uint64_t budget, Placement& placement) {
+/// `slots` slots, equally to all layers.
+void share_equally(const Blocks& blocks, std::size_t slots, Placement& placement) {
+  const std::size_t layers = layers_with_experts(blocks);
+  std::size_t spare = slots % layers;
+  for (std::size_t layer = 0; layer < blocks.expert_layers.size(); ++layer) {
+    const std::size_t experts = blocks.expert_layers[layer].experts.size();
+    if (experts == 0) continue;
+    placement.bank_slots[layer] = std::min(slots / layers + (spare > 0 ? 1 : 0), experts);
+    if (spare > 0) --spare;
+  }
+}
+
+/// `slots` more, each to the layer whose next most used expert is used most.
+void share_by_use(const ExpertUse& use, std::size_t slots, Placement& placement) {
+  ExpertUse ranked = use;
+  std::priority_queue<std::pair<float, std::size_t>> next;  // use of a layer's next expert
+  const auto offer = [&](std::size_t layer) {
+    const std::size_t has = placement.bank_slots[layer];
+    if (has < ranked[layer].size()) next.emplace(ranked[layer][has], layer);
+  };
+  for (std::size_t layer = 0; layer < ranked.size(); ++layer) {
+    std::ranges::sort(ranked[layer], std::greater<>());
+    offer(layer);
+  }
+  for (; slots > 0 && !next.empty(); --slots) {
+    const std::size_t layer = next.top().second;
+    next.pop();
+    ++placement.bank_slots[layer];
+    offer(layer);
+  }
+}
+
+bool is_known(const ExpertUse& use) {
+  return std::ranges::any_of(use, [](const std::vector<float>& layer) {
+    return std::ranges::any_of(layer, [](float each) { return each > 0; });
+  });
+}
+
+/// Slots that stay with a layer, as many as fit and as there are experts.
+void grow_banks(const Blocks& blocks, std::uint64_t budget, const ExpertUse& use,
+                Placement& placement) {
   const std::size_t layers = layers_with_experts(blocks);
   if (layers == 0 || placement.slot_bytes == 0) return;
   // The banks share a buffer with the wave slots.
@@ -138,17 +185,9 @@ void grow_banks(const Blocks& blocks, std::uint64_t budget, Placement& placement
   const std::uint64_t room =
       Buffer::largest_charged(left(placement, budget) + Buffer::charge_for(wave)) - wave;
   const std::size_t total = static_cast<std::size_t>(room / placement.slot_bytes);
-  std::size_t spare = total % layers;
-  for (std::size_t layer = 0; layer < blocks.expert_layers.size(); ++layer) {
-    const std::size_t experts = blocks.expert_layers[layer].experts.size();
-    if (experts == 0) continue;
-    std::size_t slots = total / layers;
-    if (spare > 0) {
-      ++slots;
-      --spare;
-    }
-    placement.bank_slots[layer] = std::min(slots, experts);
-  }
+  const std::size_t by_use = is_known(use) ? total / 2 : 0;
+  share_equally(blocks, total - by_use, placement);
+  if (by_use > 0) share_by_use(use, by_use, placement);
 }
 
 }  // namespace
@@ -167,16 +206,21 @@ std::uint64_t smallest_budget(const Blocks& blocks, const io::Reader& reader) {
 }
 
 Result<Placement> place(const Blocks& blocks, const io::Reader& reader, const ReadShape& shape,
-                        std::uint64_t budget) {
+                        std::uint64_t budget, const ExpertUse& use) {
   Placement placement = smallest(blocks, reader);
   if (placement.charge() > budget) {
     return fail(ErrorKind::memory, "the weights need at least {} of memory at a time, {} are left",
                 format_size(placement.charge()), format_size(budget));
   }
   grow_ring(blocks, reader, shape, budget, placement);
+  if (shape.ring_bytes && placement.ring_bytes < *shape.ring_bytes) {
+    return fail(ErrorKind::memory,
+                "a ring of {} does not fit into the {} that are left for weights",
+                format_size(*shape.ring_bytes), format_size(budget));
+  }
   grow_wave(blocks, budget, placement);
   place_residents(reader, budget, placement);
-  grow_banks(blocks, budget, placement);
+  grow_banks(blocks, budget, use, placement);
   return placement;
 }
 

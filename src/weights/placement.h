@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
 #include "io/reader.h"
 #include "weights/blocks.h"
+#include "weights/expert_use.h"
 #include "weights/schedule.h"
 
 namespace sluice::weights {
@@ -31,18 +33,22 @@ struct Placement {
 struct ReadShape {
   std::uint64_t tile_bytes = std::uint64_t{8} << 20;  ///< preferred
   std::uint64_t ring_tiles = 12;                      ///< preferred depth of the ring, in tiles
+  std::optional<std::uint64_t> ring_bytes = {};  ///< of the ring, instead of ring_tiles
 };
 
 /// Places the weights into at most `budget` bytes by value per byte: what is needed to run at all,
 /// enough ring and wave slots to keep the drives busy, then trunk tiles (each saves its bytes once
-/// per pass), then experts (each saves its bytes as often as it is picked), equally for all layers.
+/// per pass), then experts (each saves its bytes as often as it is picked): where `use` is known,
+/// half of the slots go to the layers whose next most used expert is used most; the rest, and all
+/// of them if it is empty, equally to all layers.
 ///
 /// Resident tiles are spread evenly over the schedule, not gathered in a prefix: between two
 /// streamed tiles there is then always the arithmetic of resident ones to hide the read behind.
 ///
-/// Fails with ErrorKind::memory when even the smallest placement is larger than `budget`.
+/// Fails with ErrorKind::memory when even the smallest placement is larger than `budget`, or with
+/// the ring that was asked for.
 Result<Placement> place(const Blocks& blocks, const io::Reader& reader, const ReadShape& shape,
-                        std::uint64_t budget);
+                        std::uint64_t budget, const ExpertUse& use = {});
 
 /// The smallest budget for which place() succeeds.
 std::uint64_t smallest_budget(const Blocks& blocks, const io::Reader& reader);

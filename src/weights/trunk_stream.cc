@@ -20,6 +20,7 @@ constexpr std::size_t kMostTaken = 8;
 
 TrunkStream::TrunkStream(const Blocks& blocks, const Placement& placement, io::Reader& reader)
     : blocks_(blocks), placement_(placement), tiles_(placement.schedule.tiles), reader_(reader) {
+  resident_ = placement.resident;
   state_.assign(tiles_.size(), State::idle);
   data_.assign(tiles_.size(), nullptr);
   resident_offset_.assign(tiles_.size(), 0);
@@ -78,6 +79,71 @@ Result<std::span<const Tile>> TrunkStream::take(MatrixId matrix) {
   return std::span<const Tile>(taken_);
 }
 
+std::span<const Tile> TrunkStream::peek(MatrixId matrix) {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_CHECK(taken_.empty());
+  peeked_.clear();
+  const auto first = std::ranges::lower_bound(tiles_, matrix, {}, &TileSpan::matrix);
+  for (auto at = first; at != tiles_.end() && at->matrix == matrix; ++at) {
+    const auto tile = static_cast<std::size_t>(at - tiles_.begin());
+    if (tile < cursor_ || state_[tile] != State::ready) return {};
+    peeked_.push_back({matrix, at->first_row, at->rows, data_[tile]});
+  }
+  return peeked_;
+}
+
+/// Whether neither the pass nor its reading counts on where the tile is: it was used already and
+/// not read again since, or its turn to be read has not come.
+bool TrunkStream::is_out_of_play(std::size_t tile) const {
+  if (state_[tile] != State::ready && state_[tile] != State::idle) return false;
+  if (fetch_in_next_pass_) return tile >= fetch_ && tile < cursor_;
+  return tile >= fetch_ || tile < cursor_;
+}
+
+std::uint64_t TrunkStream::shed(std::uint64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_CHECK(taken_.empty());
+  if (ring_.size() == 0) return 0;  // nothing could stream
+  std::vector<std::size_t> candidates;
+  std::uint64_t most = 0;
+  for (std::size_t tile = 0; tile < tiles_.size(); ++tile) {
+    if (!resident_[tile] || state_[tile] != State::ready || !is_out_of_play(tile)) continue;
+    candidates.push_back(tile);
+    most += room_of(tile);
+  }
+  std::uint64_t freed = 0;
+  std::uint64_t seen = 0;
+  for (const std::size_t tile : candidates) {
+    const std::uint64_t room = room_of(tile);
+    seen += room;
+    // As evenly as they were spread.
+    const bool is_due = bytes >= most || static_cast<double>(freed) * static_cast<double>(most) <
+                                             static_cast<double>(bytes) * static_cast<double>(seen);
+    if (!is_due || freed >= bytes) continue;
+    resident_[tile] = false;
+    state_[tile] = State::idle;
+    resident_room_.give_back(resident_offset_[tile], room);
+    freed += room;
+  }
+  gone_bytes_ += freed;
+  return freed;
+}
+
+std::uint64_t TrunkStream::regrow(std::uint64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  std::uint64_t taken = 0;
+  for (std::size_t tile = 0; tile < tiles_.size() && gone_bytes_ > taken; ++tile) {
+    const bool was_shed = placement_.resident[tile] && !resident_[tile];
+    if (!was_shed || state_[tile] != State::idle || !is_out_of_play(tile)) continue;
+    const std::uint64_t room = room_of(tile);
+    if (taken + room > bytes || !resident_room_.take_back(resident_offset_[tile], room)) break;
+    resident_[tile] = true;
+    taken += room;
+  }
+  gone_bytes_ -= taken;
+  return taken;
+}
+
 void TrunkStream::wait_for(std::size_t tile, std::unique_lock<std::mutex>& lock) {
   if (state_[tile] == State::ready || state_[tile] == State::failed) return;
   const auto start = Clock::now();
@@ -94,7 +160,7 @@ void TrunkStream::release() {
   {
     const std::scoped_lock lock(mutex_);
     for (std::size_t tile = cursor_ - taken_.size(); tile < cursor_; ++tile) {
-      if (placement_.resident[tile]) continue;
+      if (resident_[tile]) continue;
       SLUICE_CHECK(!ring_entries_.empty() && ring_entries_.front().tile == tile);
       ring_entries_.pop_front();
       state_[tile] = State::idle;
@@ -118,7 +184,7 @@ bool TrunkStream::next_to_fetch() {
     }
     if (state_[fetch_] == State::idle) return true;
     // A streamed tile that is still waiting to be used: the ring is a whole pass ahead.
-    if (!placement_.resident[fetch_]) return false;
+    if (!resident_[fetch_]) return false;
     ++fetch_;
   }
   return false;
@@ -131,7 +197,7 @@ void TrunkStream::fetch_ahead() {
     while (loading_ < kMostLoading && next_to_fetch()) {
       const std::uint64_t room = room_of(fetch_);
       std::byte* target = nullptr;
-      if (placement_.resident[fetch_]) {
+      if (resident_[fetch_]) {
         target = resident_room_.data() + resident_offset_[fetch_];
       } else {
         const auto at = ring_allocate(room);
@@ -202,7 +268,7 @@ void TrunkStream::abort() {
   reader_.cancel(*this);
   const std::scoped_lock lock(mutex_);
   for (std::size_t tile = 0; tile < tiles_.size(); ++tile) {
-    if (!placement_.resident[tile] || state_[tile] != State::ready) state_[tile] = State::idle;
+    if (!resident_[tile] || state_[tile] != State::ready) state_[tile] = State::idle;
   }
   ring_entries_.clear();
   taken_.clear();

@@ -54,6 +54,18 @@ class TrunkStream final : public io::CompletionSink {
   /// Gives back what take() returned last.
   void release();
 
+  /// All tiles of a matrix that comes later in the pass, without using them up, or none if not all
+  /// of them are in memory. Valid until the next call of take() or peek(). Call it with nothing
+  /// taken.
+  std::span<const Tile> peek(MatrixId matrix);
+
+  /// Turns resident tiles into streamed ones, spread over the schedule, until `bytes` are given
+  /// back to the system or there are no more. Returns the bytes. Call it with nothing taken.
+  std::uint64_t shed(std::uint64_t bytes);
+  /// Makes up to `bytes` of them resident again. Returns the bytes.
+  std::uint64_t regrow(std::uint64_t bytes);
+  std::uint64_t gone_bytes() const { return gone_bytes_; }
+
   /// Drops the pass under way: waits for its reads and starts afresh at the next begin_pass().
   void abort();
 
@@ -78,6 +90,7 @@ class TrunkStream final : public io::CompletionSink {
   bool next_to_fetch();
   std::optional<std::uint64_t> ring_allocate(std::uint64_t bytes);
   std::size_t pass_end() const;
+  bool is_out_of_play(std::size_t tile) const;
   void wait_for(std::size_t tile, std::unique_lock<std::mutex>& lock);
 
   const Blocks& blocks_;
@@ -86,7 +99,9 @@ class TrunkStream final : public io::CompletionSink {
   io::Reader& reader_;
   Buffer resident_room_;
   Buffer ring_;
-  std::vector<std::uint64_t> resident_offset_;  // by tile; only for resident tiles
+  std::vector<std::uint64_t> resident_offset_;  // by tile; only for placed ones
+  std::vector<bool> resident_;                  // by tile: placed so, and not shed
+  std::uint64_t gone_bytes_ = 0;                // of tiles that were shed
 
   std::mutex mutex_;
   std::condition_variable arrived_;
@@ -102,6 +117,7 @@ class TrunkStream final : public io::CompletionSink {
   bool fetch_in_next_pass_ = false;  // fetch_ ran past the end of the pass under way
   bool with_head_ = false;
   std::vector<Tile> taken_;
+  std::vector<Tile> peeked_;
   std::vector<io::ReadRequest> requests_;
   double wait_s_ = 0;
 };

@@ -54,6 +54,11 @@ TEST(Usage, NamesTheFlagThatIsWrong) {
       {"--ids", "99999999999"},
       {"--stop", ""},
       {"--stats-json", "/no/such/folder/s.json"},
+      {"--trace", "/no/such/folder/t.json"},
+      {"--ring", "lots"},
+      {"--lookahead", "0"},
+      {"--lookahead", "many"},
+      {"--learn", "maybe"},
       {"--frobnicate", "1"},
       {"--effort", "low"},
   };

@@ -13,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <utility>
 
 extern char** environ;
@@ -63,10 +64,31 @@ void read_some(int& descriptor, std::string& text) {
   }
 }
 
+/// The programs must not touch what the user has remembered.
+class CacheHome {
+ public:
+  CacheHome() {
+    std::string name = (std::filesystem::temp_directory_path() / "sluice-XXXXXX").string();
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    path_ = name;
+    setenv("XDG_CACHE_HOME", path_.c_str(), 1);
+  }
+  ~CacheHome() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  CacheHome(const CacheHome&) = delete;
+  CacheHome& operator=(const CacheHome&) = delete;
+
+ private:
+  std::filesystem::path path_;
+};
+
 }  // namespace
 
 Program::Program(const std::vector<std::string>& arguments, Errors errors)
     : deadline_(now() + kLongest) {
+  static const CacheHome cache;
   Pipe in = make_pipe();
   Pipe out = make_pipe();
   Pipe err = errors == Errors::terminal ? make_terminal() : make_pipe();

@@ -1,5 +1,6 @@
 // sluice run: the answer is right, and stdout carries nothing else.
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include "cli/models.h"
 #include "cli/program.h"
@@ -205,6 +206,57 @@ TEST(Run, StreamsAndStopsOnCtrlC) {
   EXPECT_EQ(run.exit_code, 130);
   EXPECT_TRUE(run.out.starts_with(" did not feel very getting")) << run.out;
   EXPECT_NE(run.err.find("interrupted"), std::string::npos) << run.err;
+}
+
+TEST(Run, LeavesAWholeTraceOnCtrlCAndWhenItIsKilled) {
+  for (const bool is_killed : {false, true}) {
+    const Folder folder;
+    {
+      Program program({"run", kNano, "-p", "Alice", "--max-new", "4000", "--greedy", "--trace",
+                       folder / "trace.json"});
+      ASSERT_TRUE(program.wait_for_out("very getting"));
+      if (!is_killed) {
+        program.interrupt();
+        EXPECT_EQ(program.finish().exit_code, 130);
+      }
+    }  // kills it
+    const Json trace = Json::parse(read_file(folder / "trace.json"));
+    EXPECT_GT(trace.size(), 100u);
+  }
+}
+
+TEST(Run, RemembersExpertsInTheCacheFolderUnlessToldNotTo) {
+  const Folder folder;
+  const char* const before = std::getenv("XDG_CACHE_HOME");
+  const std::string saved = before != nullptr ? before : "";
+  const auto files = [&] {
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
+      if (entry.is_regular_file()) found.push_back(entry.path());
+    }
+    return found;
+  };
+  const std::vector<std::string> arguments = {"run",       kTiny, "--ids",      "1,2,3",
+                                              "--max-new", "3",   "--print-ids"};
+  run_program(arguments);  // sets the variable up
+  setenv("XDG_CACHE_HOME", folder.path().c_str(), 1);
+  std::vector<std::string> off = arguments;
+  off.insert(off.end(), {"--learn", "off"});
+  const Finished without = run_program(off);
+  EXPECT_TRUE(files().empty());
+  const Finished first = run_program(arguments);
+  ASSERT_EQ(files().size(), 1u);
+  EXPECT_EQ(files()[0].parent_path(), folder.path() / "sluice");
+  const Finished second = run_program(arguments);
+  EXPECT_EQ(without.out, first.out);
+  EXPECT_EQ(without.out, second.out);
+  EXPECT_EQ(second.err, "");
+  write_file(files()[0], "damaged");
+  const Finished third = run_program(arguments);
+  EXPECT_EQ(third.exit_code, 0);
+  EXPECT_EQ(third.out, first.out);
+  EXPECT_NE(third.err.find("started afresh"), std::string::npos) << third.err;
+  setenv("XDG_CACHE_HOME", saved.c_str(), 1);
 }
 
 TEST(Run, EndsQuietlyWhenNobodyReads) {

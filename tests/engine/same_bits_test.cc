@@ -6,6 +6,7 @@
 
 #include "base/memory_info.h"
 #include "engine/golden.h"
+#include "engine/pressure.h"
 #include "io/fault_reader.h"
 
 namespace sluice::engine {
@@ -171,6 +172,77 @@ TEST_P(SameBits, Promise2DecodingTokenByTokenEqualsPrefill) {
                           vocabulary * sizeof(float)),
               0)
         << "position " << i;
+  }
+}
+
+TEST_P(SameBits, Promise2GuessesOfTheNextExperts) {
+  const auto tokens = prompt_of(GetParam());
+  EngineOptions options;
+  options.all_logits = true;
+  const auto engine = open_engine(GetParam(), options);
+  ASSERT_TRUE(engine) << engine.error().message;
+  const auto expected = trace(**engine, tokens);
+  ASSERT_TRUE(expected);
+  options.chunk = 1;  // guesses are made while tokens are decoded
+  std::uint64_t guessed = 0;
+  const std::uint64_t smallest = smallest_budget(GetParam(), options);
+  for (const std::uint64_t more : {0u, 200u << 10, 1u << 20, 4u << 20}) {
+    for (const std::size_t lookahead : {1, 3, 64}) {
+      options.ram = smallest + more;
+      options.lookahead = lookahead;
+      const auto guessing = open_engine(GetParam(), options);
+      ASSERT_TRUE(guessing) << guessing.error().message;
+      const auto found = trace(**guessing, tokens);
+      ASSERT_TRUE(found) << found.error().message;
+      ASSERT_TRUE(same_bits(*found, *expected)) << "ram +" << more << " guesses " << lookahead;
+      const Statistics statistics = (*guessing)->statistics();
+      guessed += statistics.guessed_bytes;
+      EXPECT_EQ(statistics.bytes_needed() + statistics.bytes_read_ahead() +
+                    statistics.bytes_guessed_used() + statistics.bytes_guessed_wasted(),
+                statistics.bytes_read());
+      EXPECT_LE(statistics.guessed_bytes, statistics.bytes_of(io::Purpose::expert));
+    }
+  }
+  EXPECT_GT(guessed, 0u);
+}
+
+/// Plenty and nothing in turns, a second apart.
+class MoodyMemory final : public MemorySource {
+ public:
+  MemorySigns look() override {
+    ++looks_;
+    const std::uint64_t available = looks_ % 8 < 3 ? 0 : std::uint64_t{64} << 30;
+    return {available, std::uint64_t{1} << 30, 0, 0};
+  }
+  Clock::time_point now() override { return now_ += std::chrono::seconds(1); }
+
+ private:
+  int looks_ = 0;
+  Clock::time_point now_;
+};
+
+TEST_P(SameBits, Promise2MemoryPressureInMidRun) {
+  const auto tokens = prompt_of(GetParam());
+  EngineOptions options;
+  options.all_logits = true;
+  const auto engine = open_engine(GetParam(), options);
+  ASSERT_TRUE(engine) << engine.error().message;
+  const auto expected = trace(**engine, tokens);
+  ASSERT_TRUE(expected);
+  options.chunk = 2;
+  const std::uint64_t smallest = smallest_budget(GetParam(), options);
+  options.memory_source = [] { return std::make_unique<MoodyMemory>(); };
+  for (const std::uint64_t more : {512u << 10, 2u << 20, 1u << 30}) {
+    options.ram = smallest + more;
+    const auto shaken = open_engine(GetParam(), options);
+    ASSERT_TRUE(shaken) << shaken.error().message;
+    for (int run = 0; run < 2; ++run) {
+      const auto found = trace(**shaken, tokens);
+      ASSERT_TRUE(found) << found.error().message;
+      EXPECT_TRUE(same_bits(*found, *expected)) << "ram +" << more;
+    }
+    EXPECT_GT((*shaken)->statistics().most_gone_bytes, 0u) << more;
+    EXPECT_LT((*shaken)->statistics().gone_bytes, (*shaken)->statistics().most_gone_bytes);
   }
 }
 

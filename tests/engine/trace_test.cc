@@ -128,7 +128,7 @@ TEST(Trace, IsWholeAfterAFailedPassAndNamesTheReadThatFailed) {
 
 TEST(Trace, IsValidAfterEveryFlushWhateverTheNames) {
   const TraceFile file;
-  const auto trace = Trace::create(file.path());
+  const auto trace = ::sluice::Trace::create(file.path());
   ASSERT_TRUE(trace);
   EXPECT_TRUE(file.parse().empty());
   const auto now = Clock::now();
@@ -145,7 +145,7 @@ TEST(Trace, IsValidAfterEveryFlushWhateverTheNames) {
 }
 
 TEST(Trace, RefusesAFileThatCannotBeWritten) {
-  const auto trace = Trace::create("/no/such/folder/trace.json");
+  const auto trace = ::sluice::Trace::create("/no/such/folder/trace.json");
   ASSERT_FALSE(trace);
   EXPECT_EQ(trace.error().kind, ErrorKind::usage);
 }

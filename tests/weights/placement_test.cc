@@ -73,5 +73,40 @@ TEST(Placement, CutsMatricesIntoWholeGroupsOfRows) {
   }
 }
 
+TEST(Placement, GivesMoreSlotsToTheLayerWhoseExpertsAreUsedMore) {
+  PatternModel model;
+  const std::uint64_t budget = smallest_budget(model.blocks, *model.reader) + 2'100'000;
+  const auto equal = place(model.blocks, *model.reader, {}, budget);
+  ASSERT_TRUE(equal);
+  ExpertUse use(3);
+  for (std::size_t layer = 1; layer < 3; ++layer) use[layer].assign(12, 0.0f);
+  const auto unknown = place(model.blocks, *model.reader, {}, budget, use);
+  ASSERT_TRUE(unknown);
+  EXPECT_EQ(unknown->bank_slots, equal->bank_slots);
+  for (std::size_t expert = 0; expert < 12; ++expert) use[1][expert] = 0.1f;
+  for (std::size_t expert = 0; expert < 12; ++expert) use[2][expert] = 5.0f;
+  const auto by_use = place(model.blocks, *model.reader, {}, budget, use);
+  ASSERT_TRUE(by_use);
+  ASSERT_GE(equal->bank_slots[1], 4u);
+  EXPECT_GT(by_use->bank_slots[2], equal->bank_slots[2]);
+  EXPECT_GE(by_use->bank_slots[1], equal->bank_slots[1] / 2) << "every layer keeps half its share";
+  EXPECT_LE(by_use->charge(), budget);
+}
+
+TEST(Placement, MakesTheRingAsLargeAsAskedOrRefuses) {
+  PatternModel model;
+  const std::uint64_t budget = smallest_budget(model.blocks, *model.reader) + 600'000;
+  ReadShape shape;
+  shape.ring_bytes = 300'000;
+  const auto placement = place(model.blocks, *model.reader, shape, budget);
+  ASSERT_TRUE(placement);
+  EXPECT_EQ(placement->ring_bytes, 300'000u);
+  EXPECT_LE(placement->charge(), budget);
+  shape.ring_bytes = budget;
+  const auto refused = place(model.blocks, *model.reader, shape, budget);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::memory);
+}
+
 }  // namespace
 }  // namespace sluice::weights

@@ -119,5 +119,75 @@ TEST(TrunkStream, CanBeDroppedInTheMiddleOfAPass) {
   EXPECT_EQ(ledger.charged(), 0u);
 }
 
+TEST(TrunkStream, ShedsResidentTilesAnywhereInAPassAndTakesThemBack) {
+  io::ReadFaults faults;
+  faults.max_delay = std::chrono::microseconds(50);
+  PatternModel model(faults);
+  MemoryLedger ledger(kPlenty);
+  const std::uint64_t smallest = smallest_budget(model.blocks, *model.reader);
+  const auto placement = place(model.blocks, *model.reader, {32 << 10, 4}, smallest + 500'000);
+  ASSERT_TRUE(placement);
+  ASSERT_GT(placement->ring_bytes, 0u);
+  const auto stream = TrunkStream::create(model.blocks, *placement, *model.reader, ledger);
+  ASSERT_TRUE(stream);
+  const std::uint64_t charged = ledger.charged(Tenant::resident);
+  std::uint64_t gone = 0;
+  std::uint64_t most = 0;
+  for (int pass = 0; pass < 40; ++pass) {
+    const bool with_head = pass % 3 != 0;
+    (*stream)->begin_pass(with_head);
+    const MatrixId end = with_head ? static_cast<MatrixId>(model.blocks.matrices.size())
+                                   : model.blocks.first_head_matrix;
+    for (MatrixId id = 0; id < end; ++id) {
+      if (pass % 4 == 1 && id % 3 == 1) gone += (*stream)->shed(60'000);
+      if (pass % 4 == 3 && id % 2 == 0) gone -= (*stream)->regrow(90'000);
+      most = std::max(most, gone);
+      EXPECT_EQ((*stream)->gone_bytes(), gone);
+      EXPECT_EQ(ledger.charged(Tenant::resident), charged - gone);
+      const MatrixBlock& matrix = model.blocks.matrices[id];
+      for (std::uint64_t row = 0; row < matrix.rows;) {
+        const auto tiles = (*stream)->take(id);
+        ASSERT_TRUE(tiles) << tiles.error().message;
+        for (const Tile& tile : *tiles) {
+          ASSERT_EQ(tile.first_row, row);
+          ASSERT_TRUE(is_pattern(tile.data, matrix.extent.offset + row * matrix.row_bytes(),
+                                 tile.rows * matrix.row_bytes()));
+          row += tile.rows;
+        }
+        (*stream)->release();
+      }
+    }
+  }
+  EXPECT_GT(most, 60'000u);
+  ASSERT_TRUE(walk(**stream, model.blocks, true));
+  EXPECT_EQ((*stream)->regrow(kPlenty), gone);
+  EXPECT_EQ(ledger.charged(Tenant::resident), charged);
+  ASSERT_TRUE(walk(**stream, model.blocks, true));
+}
+
+TEST(TrunkStream, ShowsAMatrixBeforeItsTurnOnlyIfAllOfItIsThere) {
+  PatternModel model;
+  MemoryLedger ledger(kPlenty);
+  const auto placement = place(model.blocks, *model.reader, {}, kPlenty);
+  ASSERT_TRUE(placement);
+  const auto stream = TrunkStream::create(model.blocks, *placement, *model.reader, ledger);
+  ASSERT_TRUE(stream);
+  EXPECT_TRUE((*stream)->peek(4).empty()) << "nothing was read yet";
+  ASSERT_TRUE(walk(**stream, model.blocks, true));
+  (*stream)->begin_pass(true);
+  const auto tiles = (*stream)->peek(4);
+  ASSERT_FALSE(tiles.empty());
+  std::uint64_t row = 0;
+  const MatrixBlock& matrix = model.blocks.matrices[4];
+  for (const Tile& tile : tiles) {
+    EXPECT_EQ(tile.matrix, 4u);
+    EXPECT_EQ(tile.first_row, row);
+    EXPECT_TRUE(is_pattern(tile.data, matrix.extent.offset + row * matrix.row_bytes(),
+                           tile.rows * matrix.row_bytes()));
+    row += tile.rows;
+  }
+  EXPECT_EQ(row, matrix.rows);
+}
+
 }  // namespace
 }  // namespace sluice::weights
