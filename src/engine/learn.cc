@@ -29,8 +29,14 @@ struct Header {
   std::array<char, 8> magic = kMagic;
   std::uint64_t fingerprint = 0;
   std::uint64_t layers = 0;
-  std::uint64_t experts = 0;  // of all layers together
+  std::uint64_t shape = 0;  // a hash of the numbers of experts, layer by layer
 };
+
+std::uint64_t shape_of(const weights::ExpertUse& use) {
+  std::vector<std::uint64_t> counts;
+  for (const std::vector<float>& layer : use) counts.push_back(layer.size());
+  return XXH3_64bits(counts.data(), counts.size() * sizeof(std::uint64_t));
+}
 
 std::string contents_of(const fs::path& path, std::uint64_t most) {
   std::ifstream in(path, std::ios::binary);
@@ -60,7 +66,7 @@ std::string serialized(std::uint64_t fingerprint, const weights::ExpertUse& use)
   Header header;
   header.fingerprint = fingerprint;
   header.layers = use.size();
-  for (const std::vector<float>& layer : use) header.experts += layer.size();
+  header.shape = shape_of(use);
   std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));
   for (const std::vector<float>& layer : use) {
     bytes.append(reinterpret_cast<const char*>(layer.data()), layer.size() * sizeof(float));
@@ -112,7 +118,7 @@ Result<weights::ExpertUse> load_history(const fs::path& file, std::uint64_t fing
   Header header;
   std::memcpy(&header, bytes.data(), sizeof(header));
   if (header.magic != kMagic || header.fingerprint != fingerprint || header.layers != use.size() ||
-      header.experts != experts) {
+      header.shape != shape_of(use)) {
     return not_usable(file, "it belongs to another model or version");
   }
   const char* at = bytes.data() + sizeof(header);

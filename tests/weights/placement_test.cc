@@ -75,8 +75,11 @@ TEST(Placement, CutsMatricesIntoWholeGroupsOfRows) {
 
 TEST(Placement, GivesMoreSlotsToTheLayerWhoseExpertsAreUsedMore) {
   PatternModel model;
-  const std::uint64_t budget = smallest_budget(model.blocks, *model.reader) + 2'100'000;
-  const auto equal = place(model.blocks, *model.reader, {}, budget);
+  std::uint64_t budget = smallest_budget(model.blocks, *model.reader);
+  auto equal = place(model.blocks, *model.reader, {}, budget);
+  while (equal && equal->bank_slots[1] < 6) {
+    equal = place(model.blocks, *model.reader, {}, budget += 10'000);
+  }
   ASSERT_TRUE(equal);
   ExpertUse use(3);
   for (std::size_t layer = 1; layer < 3; ++layer) use[layer].assign(12, 0.0f);
@@ -87,7 +90,7 @@ TEST(Placement, GivesMoreSlotsToTheLayerWhoseExpertsAreUsedMore) {
   for (std::size_t expert = 0; expert < 12; ++expert) use[2][expert] = 5.0f;
   const auto by_use = place(model.blocks, *model.reader, {}, budget, use);
   ASSERT_TRUE(by_use);
-  ASSERT_GE(equal->bank_slots[1], 4u);
+  ASSERT_LT(equal->bank_slots[1], 8u);
   EXPECT_GT(by_use->bank_slots[2], equal->bank_slots[2]);
   EXPECT_GE(by_use->bank_slots[1], equal->bank_slots[1] / 2) << "every layer keeps half its share";
   EXPECT_LE(by_use->charge(), budget);
