@@ -40,7 +40,7 @@ struct EngineOptions {
   /// Experts of the next layer that are guessed and read ahead with idle drive time, while tokens
   /// are decoded; 0: none.
   std::size_t lookahead = kDefaultLookahead;
-  static constexpr std::size_t kDefaultLookahead = 0;
+  static constexpr std::size_t kDefaultLookahead = 8;  ///< K3 picks 16
 
   /// The folder where it is remembered which experts a model uses; empty: nowhere.
   std::filesystem::path history;

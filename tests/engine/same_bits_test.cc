@@ -206,12 +206,13 @@ TEST_P(SameBits, Promise2GuessesOfTheNextExperts) {
   EXPECT_GT(guessed, 0u);
 }
 
-/// Plenty and nothing in turns, a second apart.
+/// Plenty and nothing in turns, a second apart; then plenty for good.
 class MoodyMemory final : public MemorySource {
  public:
   MemorySigns look() override {
     ++looks_;
-    const std::uint64_t available = looks_ % 8 < 3 ? 0 : std::uint64_t{64} << 30;
+    const bool is_short = looks_ < 30 && looks_ % 8 < 3;
+    const std::uint64_t available = is_short ? 0 : std::uint64_t{64} << 30;
     return {available, std::uint64_t{1} << 30, 0, 0};
   }
   Clock::time_point now() override { return now_ += std::chrono::seconds(1); }
