@@ -115,9 +115,12 @@ double ModelBench::median_s() const {
 }
 
 Result<ModelBench> bench_model(BenchKind kind, const ComputeOptions& options, std::size_t tokens) {
-  SLUICE_ASSIGN(const ModelFacts facts, gather_facts(options.model));
+  SLUICE_ASSIGN(const ModelFacts facts, gather_facts(options.model, options.model_folders));
   std::vector<fs::path> paths;
-  for (const store::ShardFile& file : facts.files) paths.push_back(file.path);
+  for (const store::ShardFile& file : facts.files) {
+    paths.push_back(file.path);
+    paths.insert(paths.end(), file.copies.begin(), file.copies.end());
+  }
   const engine::TrialFiles files = engine::TrialFiles::among(paths);
   ModelBench bench;
   bench.kind = kind;

@@ -10,6 +10,7 @@ namespace sluice::cli {
 namespace {
 
 constexpr std::uint64_t kMostThreads = 1024;
+constexpr std::uint64_t kMostQueueDepth = 128;
 constexpr std::uint64_t kMostChunk = std::uint64_t{1} << 20;
 constexpr std::uint64_t kMostContext = std::uint64_t{1} << 30;
 
@@ -44,8 +45,18 @@ void add_model(CLI::App& app, std::filesystem::path& model) {
       ->required();
 }
 
+void add_model_folders(CLI::App& app, std::vector<std::filesystem::path>& folders) {
+  app.add_option("--model-dir", folders,
+                 "A further folder with weight files of MODEL, on another drive; may be given more "
+                 "than once. A file that is found again is a copy: reads are shared among copies, "
+                 "and what one drive fails to give is read from another")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
+}
+
 void add_compute_options(CLI::App& app, ComputeOptions& options, const std::string& context) {
   add_model(app, options.model);
+  add_model_folders(app, options.model_folders);
   const std::string group = "Memory and speed (never change a result)";
   add_size(app, "--ram", options.ram,
            "Ceiling of the whole process's memory, like 64M, 6G, 1.5GiB; "
@@ -58,6 +69,12 @@ void add_compute_options(CLI::App& app, ComputeOptions& options, const std::stri
       app, "--io", "WAY", "How to read: " + io_modes() + "; default: pread",
       [](const std::string& text) { return io::parse_io_mode(text); },
       [&options](io::IoMode mode) { options.io = mode; })
+      ->group(group);
+  add_size(app, "--read-size", options.read_size,
+           "Bytes of one read at most, a multiple of 4K; default: 4M")
+      ->group(group);
+  add_count(app, "--queue-depth", options.queue_depth, 1, kMostQueueDepth,
+            "Reads under way per drive; default: found while reading (uring), or 8 (pread, mmap)")
       ->group(group);
   add_count(app, "--chunk", options.chunk, 1, kMostChunk,
             "Positions of a prompt that go through a layer at once; default: what is worth its "
@@ -111,9 +128,12 @@ void add_compute_options(CLI::App& app, ComputeOptions& options, const std::stri
 engine::EngineOptions engine_options(const ComputeOptions& options, std::size_t context) {
   engine::EngineOptions result;
   result.model = options.model;
+  result.model_folders = options.model_folders;
   result.ram = options.ram;
   result.threads = options.threads;
   result.io = options.io;
+  result.read_bytes = options.read_size;
+  result.queue_depth = options.queue_depth;
   result.chunk = options.chunk;
   result.ring = options.ring;
   result.lookahead = options.lookahead.value_or(engine::EngineOptions::kDefaultLookahead);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "engine/options.h"
@@ -15,9 +16,12 @@ namespace sluice::cli {
 
 struct ComputeOptions {
   std::filesystem::path model;
+  std::vector<std::filesystem::path> model_folders;  ///< with further weight files or copies
   std::optional<std::uint64_t> ram;
   int threads = 0;  ///< 0: the engine's choice
   io::IoMode io = io::IoMode::pread;
+  std::optional<std::uint64_t> read_size;
+  std::optional<int> queue_depth;
   std::optional<std::size_t> chunk;
   std::optional<std::size_t> context;
   std::optional<std::uint64_t> ring;
@@ -31,6 +35,9 @@ struct ComputeOptions {
 
 /// The argument MODEL.
 void add_model(CLI::App& app, std::filesystem::path& model);
+
+/// The flag --model-dir.
+void add_model_folders(CLI::App& app, std::vector<std::filesystem::path>& folders);
 
 /// MODEL and all flags of ComputeOptions. `context` says what --ctx is by default.
 void add_compute_options(CLI::App& app, ComputeOptions& options,

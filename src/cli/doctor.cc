@@ -92,8 +92,10 @@ Json json_of(const Examined& drive) {
               {"mount_point", drive.volume.mount_point},
               {"file_system", drive.volume.file_system},
               {"device", drive.volume.device},
+              {"temperature_c", nullptr},
               {"bytes", drive.volume.bytes},
               {"free_bytes", drive.volume.free_bytes}};
+  if (drive.volume.temperature) out["temperature_c"] = *drive.volume.temperature;
   if (drive.is_tried) {
     out["direct_io"] = drive.direct_refusal.empty();
     out["direct_io_refusal"] = drive.direct_refusal;
@@ -141,6 +143,8 @@ std::string text_of(const Examined& drive) {
       line("drive", fmt::format("{}: {} on {}, mounted at {}, {} free of {}", volume.path.string(),
                                 volume.file_system, volume.device, volume.mount_point,
                                 format_size(volume.free_bytes), format_size(volume.bytes)));
+  text += line("", volume.temperature ? fmt::format("{:.0f} C", *volume.temperature)
+                                      : "temperature unknown: no sensor that the system shows");
   if (!drive.is_tried) return text + line("", "could not be tried");
   text += line("", drive.direct_refusal.empty() ? "direct I/O works"
                                                 : "direct I/O refused: " + drive.direct_refusal);

@@ -16,6 +16,7 @@ class Info final : public Command {
  public:
   explicit Info(CLI::App& app) {
     add_model(app, model_);
+    add_model_folders(app, folders_);
     add_size(app, "--ram", options_.ram, "Also say what this memory size would do");
     add_count(app, "--ctx", options_.context, 1, std::uint64_t{1} << 30,
               "Positions of the sequence that the memory lines are for; default: 4096");
@@ -31,7 +32,7 @@ class Info final : public Command {
   }
 
   Status execute() override {
-    SLUICE_ASSIGN(const ModelFacts facts, gather_facts(model_));
+    SLUICE_ASSIGN(const ModelFacts facts, gather_facts(model_, folders_));
     malloc_trim(0);  // the directory of names is gone, and must not count in the forecasts
     SLUICE_ASSIGN(const std::vector<Forecast> forecasts, forecast(facts, options_));
     Output output = Output::standard();
@@ -41,6 +42,7 @@ class Info final : public Command {
 
  private:
   std::filesystem::path model_;
+  std::vector<std::filesystem::path> folders_;
   ForecastOptions options_;
   bool json_ = false;
 };

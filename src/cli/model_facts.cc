@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "engine/open_files.h"
 #include "io/make_reader.h"
 #include "model/registry.h"
 
@@ -33,18 +34,14 @@ Status expect_weights(const fs::path& path) {
 
 }  // namespace
 
-Result<ModelFacts> gather_facts(const fs::path& path) {
-  SLUICE_TRY(expect_weights(path));
-  SLUICE_ASSIGN(const store::Checkpoint checkpoint, store::Checkpoint::open(path));
+Result<ModelFacts> gather_facts(const fs::path& path, const std::vector<fs::path>& further) {
+  if (further.empty()) SLUICE_TRY(expect_weights(path));
   ModelFacts facts;
   SLUICE_ASSIGN(facts.reader, io::make_reader(io::IoMode::pread));
-  std::vector<io::FileId> ids;
-  for (const store::ShardFile& file : checkpoint.files()) {
-    SLUICE_ASSIGN(const io::FileId id, facts.reader->open(file.path));
-    ids.push_back(id);
-    facts.file_bytes += file.size;
-  }
-  SLUICE_ASSIGN(facts.architecture, model::open_architecture(checkpoint, ids));
+  SLUICE_ASSIGN(const engine::OpenedFiles opened, engine::open_files(path, further, facts.reader));
+  const store::Checkpoint& checkpoint = opened.checkpoint;
+  for (const store::ShardFile& file : checkpoint.files()) facts.file_bytes += file.size;
+  SLUICE_ASSIGN(facts.architecture, model::open_architecture(checkpoint, opened.ids));
   facts.folder = checkpoint.folder();
   facts.files = checkpoint.files();
   facts.notes = checkpoint.notes();

@@ -33,9 +33,10 @@ struct ModelFacts {
   }
 };
 
-/// Opens and checks the files and lets go of the directory of names. ErrorKind::model_files as in
-/// store::Checkpoint::open() and model::open_architecture().
-Result<ModelFacts> gather_facts(const std::filesystem::path& path);
+/// Opens and checks the files, in further folders too, and lets go of the directory of names.
+/// ErrorKind::model_files as in store::Checkpoint::open() and model::open_architecture().
+Result<ModelFacts> gather_facts(const std::filesystem::path& path,
+                                const std::vector<std::filesystem::path>& further = {});
 
 /// Fails with ErrorKind::usage for more positions than the model was made for.
 Status check_context(const ModelFacts& facts, std::optional<std::size_t> context);

@@ -12,6 +12,7 @@
 #include "base/memory_info.h"
 #include "base/size.h"
 #include "cli/command.h"
+#include "cli/compute_options.h"
 #include "cli/flags.h"
 #include "cli/model_facts.h"
 #include "cli/plan_report.h"
@@ -34,6 +35,7 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 struct PlanOptions {
   fs::path model;
+  std::vector<fs::path> folders;
   std::vector<std::string> ram;
   std::vector<std::string> drives;
   std::optional<std::size_t> context;
@@ -63,10 +65,11 @@ std::optional<fs::path> lone_config(const fs::path& path) {
 }
 
 /// The model, from a checkpoint or from a config alone.
-Result<ModelFacts> facts_of(const fs::path& path, bool& from_config) {
-  const auto config = lone_config(path);
+Result<ModelFacts> facts_of(const fs::path& path, const std::vector<fs::path>& folders,
+                            bool& from_config) {
+  const auto config = folders.empty() ? lone_config(path) : std::nullopt;
   from_config = config.has_value();
-  if (!from_config) return gather_facts(path);
+  if (!from_config) return gather_facts(path, folders);
   ModelFacts facts;
   SLUICE_ASSIGN(facts.reader, io::make_reader(io::IoMode::pread));
   SLUICE_ASSIGN(facts.architecture, model::imagine_architecture(*config));
@@ -114,6 +117,7 @@ class Plan final : public Command {
     app.add_option("MODEL", options_.model,
                    "The model's folder or one of its files; or only its config.json")
         ->required();
+    add_model_folders(app, options_.folders);
     app.add_option(
            "--ram", options_.ram,
            "A memory size like 6G to plan for; may be given more than once; default: 3/4 of "
@@ -143,7 +147,8 @@ class Plan final : public Command {
 
   Status execute() override {
     SLUICE_TRY(parse_texts());
-    SLUICE_ASSIGN(const ModelFacts facts, facts_of(options_.model, report_.from_config));
+    SLUICE_ASSIGN(const ModelFacts facts,
+                  facts_of(options_.model, options_.folders, report_.from_config));
     SLUICE_TRY(check_context(facts, options_.context));
     malloc_trim(0);  // the directory of names is gone, and must not count in the plan
     describe(facts);

@@ -8,16 +8,18 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory_info.h"
+#include "base/process_io.h"
 #include "base/size.h"
 #include "base/thread_pool.h"
 #include "base/trace.h"
 #include "engine/budget.h"
 #include "engine/learn.h"
 #include "engine/machine.h"
+#include "engine/open_files.h"
 #include "engine/pressure.h"
 #include "engine/traced_reader.h"
+#include "io/drive_temperature.h"
 #include "model/registry.h"
-#include "store/checkpoint.h"
 #include "weights/expert_banks.h"
 #include "weights/placement.h"
 #include "weights/trunk_stream.h"
@@ -40,6 +42,8 @@ struct Engine::Parts {
   std::unique_ptr<weights::TrunkStream> trunk;
   std::unique_ptr<weights::ExpertBanks> experts;
   std::unique_ptr<model::Network> network;
+  /// What the kernel had counted before any weight was read.
+  const std::optional<std::uint64_t> storage_before = storage_bytes_read();
 };
 
 namespace {
@@ -60,7 +64,7 @@ struct Reading {
 
 Result<Reading> open_reading(const EngineOptions& options) {
   Reading reading;
-  SLUICE_ASSIGN(reading.reader, io::make_reader(options.io));
+  SLUICE_ASSIGN(reading.reader, io::make_reader(options.io, reader_options(options)));
   if (options.wrap_reader) reading.reader = options.wrap_reader(std::move(reading.reader));
   if (options.trace.empty()) return reading;
   SLUICE_ASSIGN(reading.trace, Trace::create(options.trace));
@@ -75,16 +79,12 @@ struct OpenModel {
   std::uint64_t fingerprint = 0;
 };
 
-Result<OpenModel> open_files(const EngineOptions& options, io::Reader& reader) {
-  SLUICE_ASSIGN(const store::Checkpoint checkpoint, store::Checkpoint::open(options.model));
+Result<OpenModel> open_model(const EngineOptions& options, std::unique_ptr<io::Reader>& reader) {
+  SLUICE_ASSIGN(const OpenedFiles files, open_files(options.model, options.model_folders, reader));
+  const store::Checkpoint& checkpoint = files.checkpoint;
   for (const std::string& note : checkpoint.notes()) log_note("{}", note);
-  std::vector<io::FileId> files;
-  for (const store::ShardFile& file : checkpoint.files()) {
-    SLUICE_ASSIGN(const io::FileId id, reader.open(file.path));
-    files.push_back(id);
-  }
   OpenModel model;
-  SLUICE_ASSIGN(model.architecture, model::open_architecture(checkpoint, files));
+  SLUICE_ASSIGN(model.architecture, model::open_architecture(checkpoint, files.ids));
   if (!options.history.empty()) {
     model.fingerprint = fingerprint_of(checkpoint.folder(), checkpoint.files());
   }
@@ -122,6 +122,13 @@ BlockNamer namer_for(const weights::Blocks& blocks, const weights::Placement& pl
 
 }  // namespace
 
+io::ReaderOptions reader_options(const EngineOptions& options) {
+  io::ReaderOptions result;
+  if (options.read_bytes) result.piece_bytes = *options.read_bytes;
+  if (options.queue_depth) result.threads = result.queue_depth = *options.queue_depth;
+  return result;
+}
+
 Engine::Engine(EngineOptions options, std::unique_ptr<Parts> parts)
     : options_(std::move(options)), parts_(std::move(parts)) {}
 
@@ -138,7 +145,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
   auto threads = std::make_unique<ThreadPool>(options.threads);
   SLUICE_ASSIGN(Reading reading, open_reading(options));
   const std::unique_ptr<io::Reader>& reader = reading.reader;
-  SLUICE_ASSIGN(OpenModel model, open_files(options, *reader));
+  SLUICE_ASSIGN(OpenModel model, open_model(options, reading.reader));
   SLUICE_ASSIGN(options.context, context_for(options, model.architecture->shape()));
   // The directory of names is gone; what it held must not count against the budget.
   malloc_trim(0);
@@ -333,6 +340,11 @@ Statistics Engine::statistics(const TokenCounts& tokens) const {
     now.memory.emplace_back(name_of(each), parts_->ledger.most_charged(each));
   }
   now.reads = parts_->reader->statistics();
+  for (const io::DriveStatistics& drive : now.reads.drives) {
+    now.drive_temperatures.push_back(io::drive_temperature(drive.device));
+  }
+  const auto storage = storage_bytes_read();
+  if (storage && parts_->storage_before) now.storage_bytes = *storage - *parts_->storage_before;
   predict_run(now);
   return now;
 }

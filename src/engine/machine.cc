@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 
 #include "base/memory_info.h"
 #include "base/size.h"
+#include "io/drive_temperature.h"
 #include "io/file.h"
 #include "io/ring.h"
 #include "kernels/simd_targets.h"
@@ -193,6 +195,10 @@ Result<Volume> look_at_volume(const fs::path& path) {
   Volume volume;
   volume.path = path;
   find_mount(real.string(), volume);
+  struct stat status {};
+  if (::stat(real.c_str(), &status) == 0) {
+    volume.temperature = io::drive_temperature(status.st_dev);
+  }
   struct statvfs facts {};
   if (::statvfs(real.c_str(), &facts) == 0) {
     volume.bytes = static_cast<std::uint64_t>(facts.f_blocks) * facts.f_frsize;

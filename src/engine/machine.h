@@ -36,8 +36,9 @@ Machine look_at_machine();
 struct Volume {
   std::filesystem::path path;  ///< as asked
   std::string mount_point;
-  std::string file_system;  ///< "ext4"
-  std::string device;       ///< "/dev/nvme0n1p2"
+  std::string file_system;            ///< "ext4"
+  std::string device;                 ///< "/dev/nvme0n1p2"
+  std::optional<double> temperature;  ///< in Celsius; none: not known
   std::uint64_t bytes = 0;
   std::uint64_t free_bytes = 0;
 };

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "engine/pressure.h"
 #include "io/make_reader.h"
@@ -15,6 +16,9 @@ namespace sluice::engine {
 
 struct EngineOptions {
   std::filesystem::path model;
+  /// Searched for weight files too; what is found again there is a copy
+  /// (store::Checkpoint::open()).
+  std::vector<std::filesystem::path> model_folders = {};
 
   /// Ceiling of the process's resident memory, in bytes. Default: three quarters of what the
   /// machine and the control group leave free.
@@ -22,6 +26,9 @@ struct EngineOptions {
 
   int threads = 0;  ///< 0: as many as the process may use
   io::IoMode io = io::IoMode::pread;
+  std::optional<std::uint64_t> read_bytes =
+      {};                               ///< of one read at most (ReaderOptions::piece_bytes)
+  std::optional<int> queue_depth = {};  ///< reads under way per drive at most
 
   /// Positions per prefill pass. Default: as many as are worth their memory. No choice changes a
   /// bit of any result.
@@ -54,5 +61,8 @@ struct EngineOptions {
   /// Puts something between the engine and its reader; for tests (fault injection).
   std::function<std::unique_ptr<io::Reader>(std::unique_ptr<io::Reader>)> wrap_reader = nullptr;
 };
+
+/// How the reader of such an engine is made.
+io::ReaderOptions reader_options(const EngineOptions& options);
 
 }  // namespace sluice::engine

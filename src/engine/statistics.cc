@@ -23,6 +23,43 @@ std::string beside(double measured, const Range& predicted, bool is_predicted) {
   return text + fmt::format(", predicted {:.3f} to {:.3f}", predicted.low, predicted.high);
 }
 
+/// "41 C", or "" where it is not known.
+std::string temperature_text(const Statistics& s, std::size_t drive) {
+  if (drive >= s.drive_temperatures.size() || !s.drive_temperatures[drive]) return "";
+  return fmt::format(", {:.0f} C", *s.drive_temperatures[drive]);
+}
+
+std::string text_of(const io::DriveStatistics& drive) {
+  std::string text =
+      fmt::format("{}: {} in {:.3f} s busy, {:.2f} GB/s, {}", drive.path, format_size(drive.bytes),
+                  drive.busy_s, gb_per_s(drive), drive.direct ? "direct" : "buffered");
+  if (drive.queue_depth > 0) text += fmt::format(", {} reads at a time", drive.queue_depth);
+  if (drive.faults > 0) text += fmt::format(", {} reads FAILED", drive.faults);
+  return text;
+}
+
+nlohmann::ordered_json json_of(const Statistics& s, std::size_t index) {
+  const io::DriveStatistics& drive = s.reads.drives[index];
+  nlohmann::ordered_json json = {
+      {"path", drive.path},
+      {"bytes", drive.bytes},
+      {"bytes_needed", drive.bytes_by_priority[static_cast<std::size_t>(io::Priority::needed)]},
+      {"bytes_read_ahead",
+       drive.bytes_by_priority[static_cast<std::size_t>(io::Priority::read_ahead)]},
+      {"bytes_guessed", drive.bytes_by_priority[static_cast<std::size_t>(io::Priority::guess)]},
+      {"busy_s", drive.busy_s},
+      {"gb_per_s", gb_per_s(drive)},
+      {"direct", drive.direct},
+      {"failed_reads", drive.faults},
+      {"queue_depth", nullptr},
+      {"temperature_c", nullptr}};
+  if (drive.queue_depth > 0) json["queue_depth"] = drive.queue_depth;
+  if (index < s.drive_temperatures.size() && s.drive_temperatures[index]) {
+    json["temperature_c"] = *s.drive_temperatures[index];
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string to_table(const Statistics& s) {
@@ -48,12 +85,13 @@ std::string to_table(const Statistics& s) {
   line("", fmt::format("needed {}, read ahead {}, guessed and used {}, guessed in vain {}",
                        format_size(s.bytes_needed()), format_size(s.bytes_read_ahead()),
                        format_size(s.bytes_guessed_used()), format_size(s.bytes_guessed_wasted())));
+  line("from the drives",
+       fmt::format("{}; {} by the kernel's count", format_size(s.bytes_from_drives()),
+                   s.storage_bytes ? format_size(*s.storage_bytes) : "unknown"));
   line("expert hit rate",
        fmt::format("{:.1f} % of {}", 100 * s.expert_hit_rate(), s.expert_hits + s.expert_misses));
-  for (const io::DriveStatistics& drive : s.reads.drives) {
-    line("drive", fmt::format("{}: {} in {:.3f} s busy, {:.2f} GB/s, {}", drive.path,
-                              format_size(drive.bytes), drive.busy_s, gb_per_s(drive),
-                              drive.direct ? "direct" : "buffered"));
+  for (std::size_t i = 0; i < s.reads.drives.size(); ++i) {
+    line("drive", text_of(s.reads.drives[i]) + temperature_text(s, i));
   }
   line("memory", fmt::format("peak {} of {} allowed", format_size(s.peak_rss_bytes),
                              format_size(s.ram_budget_bytes)));
@@ -85,6 +123,8 @@ std::string to_json(const Statistics& s) {
       {"bytes_read_ahead", s.bytes_read_ahead()},
       {"bytes_guessed_used", s.bytes_guessed_used()},
       {"bytes_guessed_wasted", s.bytes_guessed_wasted()},
+      {"bytes_from_drives", s.bytes_from_drives()},
+      {"storage_bytes", nullptr},
       {"expert_hits", s.expert_hits},
       {"expert_misses", s.expert_misses},
       {"expert_hit_rate", s.expert_hit_rate()},
@@ -104,14 +144,9 @@ std::string to_json(const Statistics& s) {
     json["predicted_ttft_s"] = middle(s.prediction.ttft_s);
     json["predicted_ttft_s_range"] = {s.prediction.ttft_s.low, s.prediction.ttft_s.high};
   }
+  if (s.storage_bytes) json["storage_bytes"] = *s.storage_bytes;
   auto& drives = json["drives"] = nlohmann::ordered_json::array();
-  for (const io::DriveStatistics& drive : s.reads.drives) {
-    drives.push_back({{"path", drive.path},
-                      {"bytes", drive.bytes},
-                      {"busy_s", drive.busy_s},
-                      {"gb_per_s", gb_per_s(drive)},
-                      {"direct", drive.direct}});
-  }
+  for (std::size_t i = 0; i < s.reads.drives.size(); ++i) drives.push_back(json_of(s, i));
   auto& memory = json["memory"] = nlohmann::ordered_json::object();
   for (const auto& [tenant, bytes] : s.memory) memory[tenant] = bytes;
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,8 +51,13 @@ struct Statistics {
   /// The plan's formula with the speeds that this run's own drives and arithmetic showed: what
   /// perfect overlap would have taken (lower end) and what was to be expected at most.
   Prediction prediction;
-  bool predicts_decode = false;  ///< a token was decoded
-  bool predicts_ttft = false;    ///< a prompt was answered
+  bool predicts_decode = false;                                ///< a token was decoded
+  bool predicts_ttft = false;                                  ///< a prompt was answered
+  std::vector<std::optional<double>> drive_temperatures = {};  ///< of reads.drives, in Celsius
+  /// Bytes from block devices as the kernel counts them. Direct reads are in it to the byte; what
+  /// goes through the page cache (mmap, file systems without direct I/O) only as far as it was not
+  /// there yet, and with what the kernel read ahead.
+  std::optional<std::uint64_t> storage_bytes = {};
 
   double compute_s() const { return wall_s - io_wait_s; }
   double expert_hit_rate() const {
@@ -67,6 +73,15 @@ struct Statistics {
   std::uint64_t bytes_guessed_used() const { return guessed_bytes_used; }
   std::uint64_t bytes_guessed_wasted() const { return guessed_bytes - guessed_bytes_used; }
   std::uint64_t bytes_needed() const { return bytes_read() - bytes_read_ahead() - guessed_bytes; }
+  std::uint64_t bytes_of(io::Priority priority) const {
+    return reads.delivered_bytes[static_cast<std::size_t>(priority)];
+  }
+  /// Bytes that came from the drives, alignment and lost reads included.
+  std::uint64_t bytes_from_drives() const {
+    std::uint64_t sum = 0;
+    for (const io::DriveStatistics& drive : reads.drives) sum += drive.bytes;
+    return sum;
+  }
   std::uint64_t bytes_read() const {
     std::uint64_t sum = 0;
     for (const std::uint64_t bytes : reads.requested_bytes) sum += bytes;

@@ -47,11 +47,12 @@ class Tracer final : public TracedReader {
     SLUICE_ASSIGN(const io::FileId file, inner_->open(path));
     const std::scoped_lock lock(mutex_);
     if (file >= drive_of_.size()) drive_of_.resize(file + 1, 0);
-    drive_of_[file] = drive_of(path);
+    drive_of_[file] = number_of(path);
     return file;
   }
   std::uint64_t size(io::FileId file) const override { return inner_->size(file); }
   const std::filesystem::path& path(io::FileId file) const override { return inner_->path(file); }
+  std::size_t drive_of(io::FileId file) const override { return inner_->drive_of(file); }
   std::size_t room_for(std::uint64_t length) const override { return inner_->room_for(length); }
   io::ReaderStatistics statistics() const override { return inner_->statistics(); }
   std::uint64_t memory_bytes() const override { return inner_->memory_bytes(); }
@@ -107,7 +108,7 @@ class Tracer final : public TracedReader {
   }
 
   /// Files of one device are on one drive.
-  std::size_t drive_of(const std::filesystem::path& path) {
+  std::size_t number_of(const std::filesystem::path& path) {
     struct stat status {};
     const dev_t device = ::stat(path.c_str(), &status) == 0 ? status.st_dev : 0;
     const auto [found, is_new] = drives_.emplace(device, drives_.size());

@@ -12,7 +12,9 @@ void Delivery::deliver(Request& request, RequestQueue& queue) {
   } else {
     ++request.file.requests;
     request.file.drive.count_request();
-    bytes_[static_cast<std::size_t>(request.asked.purpose)] += request.asked.extent.length;
+    const std::uint64_t bytes = request.asked.extent.length;
+    by_purpose_[static_cast<std::size_t>(request.asked.purpose)] += bytes;
+    by_priority_[static_cast<std::size_t>(request.asked.priority)] += bytes;
     sink->complete({request.asked.tag, request.bytes()});
   }
   // The sink may be gone from here on: only its address is used.
@@ -21,7 +23,10 @@ void Delivery::deliver(Request& request, RequestQueue& queue) {
 
 void Delivery::add_statistics(ReaderStatistics& statistics) const {
   for (std::size_t purpose = 0; purpose < kPurposes; ++purpose) {
-    statistics.requested_bytes[purpose] = bytes_[purpose].load();
+    statistics.requested_bytes[purpose] = by_purpose_[purpose].load();
+  }
+  for (std::size_t priority = 0; priority < kPriorities; ++priority) {
+    statistics.delivered_bytes[priority] = by_priority_[priority].load();
   }
 }
 

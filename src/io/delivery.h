@@ -16,11 +16,12 @@ class Delivery {
   /// Counts the request, completes it at its sink, and tells the queue that it came from.
   void deliver(Request& request, RequestQueue& queue);
 
-  /// Fills in `requested_bytes`.
+  /// Fills in `requested_bytes` and `delivered_bytes`.
   void add_statistics(ReaderStatistics& statistics) const;
 
  private:
-  std::array<std::atomic<std::uint64_t>, kPurposes> bytes_{};
+  std::array<std::atomic<std::uint64_t>, kPurposes> by_purpose_{};
+  std::array<std::atomic<std::uint64_t>, kPriorities> by_priority_{};
 };
 
 }  // namespace sluice::io

@@ -9,8 +9,14 @@ void Drive::begin_read() {
   if (under_way_++ == 0) busy_since_ = Clock::now();
 }
 
-void Drive::end_read(std::uint64_t bytes) {
-  bytes_.fetch_add(bytes, std::memory_order_relaxed);
+std::uint64_t Drive::bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& bytes : bytes_) sum += bytes.load(std::memory_order_relaxed);
+  return sum;
+}
+
+void Drive::end_read(std::uint64_t bytes, Priority priority) {
+  bytes_[static_cast<std::size_t>(priority)].fetch_add(bytes, std::memory_order_relaxed);
   const std::scoped_lock lock(mutex_);
   if (--under_way_ == 0) busy_s_ += seconds_since(busy_since_);
 }

@@ -1,6 +1,7 @@
 // One drive as the readers count it.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "io/reader.h"
 
 namespace sluice::io {
 
@@ -24,12 +26,19 @@ class Drive {
 
   /// Around every read: the drive is busy while at least one is under way.
   void begin_read();
-  void end_read(std::uint64_t bytes);
+  void end_read(std::uint64_t bytes, Priority priority);
 
   void count_request() { requests_.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t requests() const { return requests_.load(std::memory_order_relaxed); }
-  std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  std::uint64_t bytes() const;
+  std::uint64_t bytes(Priority priority) const {
+    return bytes_[static_cast<std::size_t>(priority)].load(std::memory_order_relaxed);
+  }
   double busy_s() const;
+
+  /// How many reads its ring keeps under way at present; 0 where nobody looks for that.
+  void note_depth(int depth) { depth_.store(depth, std::memory_order_relaxed); }
+  int depth() const { return depth_.load(std::memory_order_relaxed); }
 
   /// Says once per drive, to the user, that its files are read through the page cache.
   void note_buffered(const std::string& path, const std::string& reason);
@@ -39,7 +48,8 @@ class Drive {
   const std::string folder_;
   const std::size_t index_;
   std::atomic<std::uint64_t> requests_{0};
-  std::atomic<std::uint64_t> bytes_{0};
+  std::array<std::atomic<std::uint64_t>, kPriorities> bytes_{};
+  std::atomic<int> depth_{0};
   std::atomic<bool> noted_{false};
   mutable std::mutex mutex_;  // guards what follows
   int under_way_ = 0;

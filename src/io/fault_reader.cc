@@ -40,6 +40,15 @@ class FaultReader final : public Reader {
   Result<FileId> open(const std::filesystem::path& path) override { return inner_->open(path); }
   std::uint64_t size(FileId file) const override { return inner_->size(file); }
   const std::filesystem::path& path(FileId file) const override { return inner_->path(file); }
+  std::size_t drive_of(FileId file) const override {
+    if (faults_.drives.empty()) return inner_->drive_of(file);
+    const std::string path = inner_->path(file).string();
+    std::size_t drive = 0;
+    while (drive < faults_.drives.size() && path.find(faults_.drives[drive]) == std::string::npos) {
+      ++drive;
+    }
+    return drive;
+  }
   std::size_t room_for(std::uint64_t length) const override { return inner_->room_for(length); }
   ReaderStatistics statistics() const override { return inner_->statistics(); }
   std::uint64_t memory_bytes() const override { return inner_->memory_bytes() + kThreadStackBytes; }
@@ -102,6 +111,7 @@ class FaultReader final : public Reader {
     for (std::size_t i = 0; i < faults_.faults.size(); ++i) {
       const ReadFault& fault = faults_.faults[i];
       if (!path.native().ends_with(fault.path_ending)) continue;
+      if (path.native().find(fault.path_part) == std::string::npos) continue;
       const std::uint64_t call = seen_[i]++;
       if (call < fault.from || (call - fault.from) % fault.every != 0) continue;
       if ((call - fault.from) / fault.every >= fault.count) continue;

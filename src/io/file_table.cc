@@ -40,11 +40,17 @@ Drive& FileTable::drive_of(const File& file) {
 void FileTable::add_statistics(ReaderStatistics& statistics) const {
   const std::scoped_lock lock(mutex_);
   for (const auto& drive : drives_) {
-    statistics.drives.push_back({.path = drive->folder(),
-                                 .reads = drive->requests(),
-                                 .bytes = drive->bytes(),
-                                 .busy_s = drive->busy_s(),
-                                 .direct = true});
+    DriveStatistics& counted = statistics.drives.emplace_back();
+    counted = {.path = drive->folder(),
+               .device = drive->device(),
+               .reads = drive->requests(),
+               .bytes = drive->bytes(),
+               .queue_depth = drive->depth(),
+               .busy_s = drive->busy_s(),
+               .direct = true};
+    for (std::size_t priority = 0; priority < kPriorities; ++priority) {
+      counted.bytes_by_priority[priority] = drive->bytes(static_cast<Priority>(priority));
+    }
   }
   for (const auto& file : files_) {
     const bool direct = file->pieces->direct();
@@ -53,7 +59,9 @@ void FileTable::add_statistics(ReaderStatistics& statistics) const {
                                 .bytes = file->bytes.load(),
                                 .faults = file->faults.load(),
                                 .direct = direct});
-    if (!direct) statistics.drives[file->drive.index()].direct = false;
+    DriveStatistics& drive = statistics.drives[file->drive.index()];
+    drive.faults += file->faults.load();
+    if (!direct) drive.direct = false;
   }
 }
 

@@ -24,6 +24,7 @@ class LaneReader final : public Reader {
   Result<FileId> open(const std::filesystem::path& path) override;
   std::uint64_t size(FileId file) const override { return files_[file].size(); }
   const std::filesystem::path& path(FileId file) const override { return files_[file].path(); }
+  std::size_t drive_of(FileId file) const override { return files_[file].drive.index(); }
   std::size_t room_for(std::uint64_t length) const override { return room_for_extent(length); }
   void submit(std::span<const ReadRequest> requests) override;
   void promote(const CompletionSink& sink, std::uint64_t tag) override;

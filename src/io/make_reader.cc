@@ -15,7 +15,7 @@ Status check(const ReaderOptions& options) {
     return fail(ErrorKind::usage, "{} reader threads: expected 1 to {}", options.threads,
                 kMaxThreads);
   }
-  if (options.queue_depth < 1 || options.queue_depth > kMaxQueueDepth) {
+  if (options.queue_depth < 0 || options.queue_depth > kMaxQueueDepth) {
     return fail(ErrorKind::usage, "a queue depth of {}: expected 1 to {}", options.queue_depth,
                 kMaxQueueDepth);
   }

@@ -63,7 +63,7 @@ class PoolLane final : public Lane {
     OpenFile& file = piece.request->file;
     file.drive.begin_read();
     const PieceResult result = file.pieces->read(piece.offset, piece.to, piece.length);
-    file.drive.end_read(result.transferred);
+    file.drive.end_read(result.transferred, piece.priority);
     file.bytes += result.transferred;
     return result.outcome;
   }

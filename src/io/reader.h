@@ -21,7 +21,7 @@ struct Extent {
   std::uint64_t length = 0;
 };
 
-/// Demand goes before read-ahead, read-ahead before guesses.
+/// Demand goes before read-ahead, read-ahead before guesses; statistics are kept per priority.
 enum class Priority : std::uint8_t { needed, read_ahead, guess };
 inline constexpr std::size_t kPriorities = 3;
 
@@ -35,8 +35,9 @@ struct Completion {
   Result<std::span<const std::byte>> bytes;
 };
 
-/// Receives completions, on a thread of the reader, in order of arrival. Must not block, and must
-/// not call back into the reader's submit() or cancel().
+/// Receives completions, on a thread of the reader that holds no lock, in order of arrival. Must
+/// not block and must not call the reader's cancel(); it may call submit() as long as the reader is
+/// not being destroyed.
 class CompletionSink {
  public:
   virtual ~CompletionSink() = default;
@@ -48,8 +49,9 @@ inline constexpr std::size_t kRoomAlignment = 4096;
 
 struct ReadRequest {
   Extent extent;
-  std::span<std::byte> room;  ///< at least room_for(extent.length) bytes, aligned; the reader's
-                              ///< until the completion arrives
+  std::span<std::byte> room;  ///< aligned; at least all blocks of kRoomAlignment that the extent
+                              ///< touches, which room_for(extent.length) always holds; the
+                              ///< reader's until the completion arrives
   Priority priority = Priority::needed;
   Purpose purpose = Purpose::other;
   std::uint64_t tag = 0;           ///< handed back in the completion
@@ -58,11 +60,15 @@ struct ReadRequest {
 };
 
 struct DriveStatistics {
-  std::string path;         ///< the folder of the first file opened on this drive
-  std::uint64_t reads = 0;  ///< reads that completed well
-  std::uint64_t bytes = 0;  ///< bytes that came from the drive, alignment included
-  double busy_s = 0;        ///< time in which at least one read was under way
-  bool direct = false;      ///< every file of the drive is read with direct I/O
+  std::string path;          ///< the folder of the first file opened on this drive
+  std::uint64_t device = 0;  ///< its st_dev
+  std::uint64_t reads = 0;   ///< reads that completed well
+  std::uint64_t bytes = 0;   ///< bytes that came from the drive, alignment included
+  std::uint64_t faults = 0;  ///< reads that ended in an error
+  std::uint64_t bytes_by_priority[kPriorities] = {};  ///< `bytes`, by what they were read as
+  int queue_depth = 0;  ///< found to be best at present; 0: not looked for
+  double busy_s = 0;    ///< time in which at least one read was under way
+  bool direct = false;  ///< every file of the drive is read with direct I/O
 };
 
 struct FileStatistics {
@@ -74,7 +80,9 @@ struct FileStatistics {
 };
 
 struct ReaderStatistics {
-  std::uint64_t requested_bytes[kPurposes] = {};  ///< bytes delivered, by purpose
+  std::uint64_t requested_bytes[kPurposes] = {};    ///< bytes delivered, by purpose
+  std::uint64_t delivered_bytes[kPriorities] = {};  ///< the same bytes, by the priority with which
+                                                    ///< their last piece went out
   std::vector<DriveStatistics> drives;
   std::vector<FileStatistics> files;
 };
@@ -89,6 +97,8 @@ class Reader {
   virtual Result<FileId> open(const std::filesystem::path& path) = 0;
   virtual std::uint64_t size(FileId file) const = 0;
   virtual const std::filesystem::path& path(FileId file) const = 0;
+  /// The drive that the file lies on: its index in ReaderStatistics::drives.
+  virtual std::size_t drive_of(FileId file) const = 0;
 
   /// Bytes of room that an extent of `length` bytes needs, whatever its offset.
   virtual std::size_t room_for(std::uint64_t length) const = 0;

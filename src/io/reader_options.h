@@ -10,8 +10,9 @@
 namespace sluice::io {
 
 struct ReaderOptions {
-  int threads = 8;       ///< of a pool, per drive; so many reads are under way at most
-  int queue_depth = 16;  ///< of a ring, per drive; so many reads are under way at most
+  int threads = 8;  ///< of a pool, per drive; so many reads are under way at most
+  /// Of a ring, per drive; so many reads are under way at most. 0: found while reading.
+  int queue_depth = 0;
   /// Extents are read in pieces of this size; a multiple of kRoomAlignment.
   std::uint64_t piece_bytes = std::uint64_t{4} << 20;
   bool direct = true;  ///< past the page cache where possible

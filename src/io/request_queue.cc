@@ -53,7 +53,7 @@ void RequestQueue::push(const ReadRequest& asked, OpenFile& file) {
   }
   SLUICE_CHECK(asked.sink != nullptr);
   SLUICE_CHECK(reinterpret_cast<std::uintptr_t>(asked.room.data()) % kRoomAlignment == 0);
-  SLUICE_CHECK(request.left == 0 || asked.room.size() >= room_for_extent(asked.extent.length));
+  SLUICE_CHECK(request.left == 0 || asked.room.size() >= round_up(request.left, kRoomAlignment));
   const bool one_piece = request.left <= piece_bytes_;
   {
     const std::scoped_lock lock(mutex_);
@@ -97,7 +97,8 @@ std::optional<Piece> RequestQueue::next_piece() {
     const Piece piece{.request = &request,
                       .offset = request.window_offset() + request.next,
                       .to = request.asked.room.data() + request.next,
-                      .length = std::min(request.left, piece_bytes_)};
+                      .length = std::min(request.left, piece_bytes_),
+                      .priority = request.asked.priority};
     request.next += piece.length;
     request.left -= piece.length;
     ++request.under_way;

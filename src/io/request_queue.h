@@ -46,6 +46,7 @@ struct Piece {
   std::uint64_t offset = 0;  ///< in the file, a multiple of kRoomAlignment
   std::byte* to = nullptr;
   std::uint64_t length = 0;
+  Priority priority = Priority::needed;  ///< with which it goes out
 };
 
 /// A request that is over, taken out of the queue to be delivered.

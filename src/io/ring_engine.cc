@@ -14,7 +14,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/thread_pool.h"
+#include "io/depth_finder.h"
 #include "io/file.h"
 #include "io/ring_flight.h"
 
@@ -145,6 +147,11 @@ class UringEngine::RingLane final : public Lane {
   bool first = false;
   bool closing = false;  // guarded by the engine's mutex
   int under_way = 0;     // the thread's alone
+  DepthFinder depth;     // the thread's alone
+
+  int most_under_way() const {
+    return engine_.options_.queue_depth > 0 ? engine_.options_.queue_depth : depth.depth();
+  }
 
  private:
   UringEngine& engine_;
@@ -205,7 +212,7 @@ bool UringEngine::fill() {
 }
 
 void UringEngine::fill(RingLane& lane) {
-  while (lane.under_way < options_.queue_depth && !free_.empty()) {
+  while (lane.under_way < lane.most_under_way() && !free_.empty()) {
     const std::optional<Piece> piece = lane.queue().try_take();
     if (!piece) return;
     if (piece->length == 0) {
@@ -249,13 +256,16 @@ void UringEngine::handle(const RingResult& result) {
 void UringEngine::land(std::size_t slot) {
   const Slot landed = slots_[slot];
   free_.push_back(slot);
-  --landed.lane->under_way;
+  RingLane& lane = *landed.lane;
   const Piece& piece = landed.flight.piece();
   const PieceResult& result = landed.flight.result();
   OpenFile& file = piece.request->file;
-  file.drive.end_read(result.transferred);
+  lane.depth.report(result.transferred, lane.under_way >= lane.most_under_way(), Clock::now());
+  --lane.under_way;
+  if (options_.queue_depth == 0) file.drive.note_depth(lane.depth.depth());
+  file.drive.end_read(result.transferred, piece.priority);
   file.bytes += result.transferred;
-  settle(*landed.lane, piece, result.outcome);
+  settle(lane, piece, result.outcome);
 }
 
 void UringEngine::settle(RingLane& lane, const Piece& piece, const ReadOutcome& outcome) {

@@ -13,6 +13,7 @@
 
 #include "store/faults.h"
 #include "store/locate.h"
+#include "store/places.h"
 #include "store/shard.h"
 #include "store/tensor_table.h"
 
@@ -29,29 +30,39 @@ class Checkpoint::Directory {
 
 namespace {
 
-bool is_missing(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return !std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+using Folders = std::vector<std::filesystem::path>;
+
+void add_missing(const std::string& shard, const ModelFiles& model, const Folders& further,
+                 FaultList& faults) {
+  std::string searched = model.folder.string();
+  for (const auto& folder : further) searched += ", " + folder.string();
+  faults.add(shard, "no such file in {}, but {} it; download the file", searched,
+             model.index ? model.index_name + " names" : std::string("the set needs"));
 }
 
-/// Reads every shard. Returns for each whether all its names are in the table.
-std::vector<bool> read_shards(const ModelFiles& model, TensorTable& table,
+/// Reads every shard and compares its copies. Returns for each whether all its names are in the
+/// table.
+std::vector<bool> read_shards(ModelFiles& model, const Folders& further, TensorTable& table,
                               std::vector<ShardFile>& files, FaultList& faults) {
+  const auto all = find_places(model.shards, model.folder, further, model.notes);
   std::vector<bool> all_names;
   ShardReader reader(table, faults);
-  for (const std::string& shard : model.shards) {
-    const std::filesystem::path path = model.folder / shard;
-    if (is_missing(path)) {
-      reader.skip(shard);
-      faults.add(shard, "no such file in {}, but {} it; download the file", model.folder.string(),
-                 model.index ? model.index_name + " names" : std::string("the set needs"));
-      files.push_back({path, 0});
+  for (std::size_t shard = 0; shard < all.size(); ++shard) {
+    const Places& places = all[shard];
+    if (places.empty()) {
+      const std::string& name = model.shards[shard];
+      reader.skip(name);
+      add_missing(name, model, further, faults);
+      files.push_back({.path = model.folder / name});
       all_names.push_back(false);
       continue;
     }
-    const auto outcome = reader.read(path);
-    files.push_back({path, outcome.file_bytes});
+    const auto outcome = reader.read(places[0]);
+    files.push_back({.path = places[0],
+                     .copies = {places.begin() + 1, places.end()},
+                     .size = outcome.file_bytes});
     all_names.push_back(outcome.all_names);
+    for (const auto& copy : files.back().copies) reader.compare(copy, places[0], outcome);
   }
   return all_names;
 }
@@ -112,20 +123,27 @@ std::string to_string(const Shape& shape) {
   return fmt::format("[{}]", fmt::join(shape.sizes(), ", "));
 }
 
-Result<std::unique_ptr<Checkpoint::Directory>> Checkpoint::read(const std::filesystem::path& path) {
+Result<std::unique_ptr<Checkpoint::Directory>> Checkpoint::read(
+    const std::filesystem::path& path, const std::vector<std::filesystem::path>& asked) {
   FaultList faults;
-  SLUICE_ASSIGN(ModelFiles model, locate(path, faults));
+  const Folders further = searchable(asked, faults);
+  auto located = locate(path, further, faults);
+  const std::string what = fmt::format("the model {}", path.string());
+  if (!located) {
+    // A folder that is not there may be why.
+    return tl::unexpected(faults.empty() ? std::move(located).error() : faults.to_error(what));
+  }
+  ModelFiles model = *std::move(located);
   auto directory = std::make_unique<Directory>();
   TensorTable& table = directory->table;
   if (model.index) {
     table.reserve(static_cast<std::uint32_t>(
         std::min<std::uint64_t>(model.index->lines(), TensorTable::kMaxTensors)));
   }
-  const auto all_names = read_shards(model, table, directory->files, faults);
+  const auto all_names = read_shards(model, further, table, directory->files, faults);
   if (model.index) {
     compare_with_index(*model.index, model.index_name, table, directory->files, all_names, faults);
   }
-  const std::string what = fmt::format("the model {}", path.string());
   if (!faults.empty()) return tl::unexpected(faults.to_error(what));
   if (table.size() == 0) {
     return fail(ErrorKind::model_files, "{} cannot be opened: its files hold no tensors", what);
@@ -143,9 +161,10 @@ Result<std::unique_ptr<Checkpoint::Directory>> Checkpoint::read(const std::files
   return directory;
 }
 
-Result<Checkpoint> Checkpoint::open(const std::filesystem::path& path) {
+Result<Checkpoint> Checkpoint::open(const std::filesystem::path& path,
+                                    const std::vector<std::filesystem::path>& further) {
   try {
-    auto directory = read(path);
+    auto directory = read(path, further);
     return_freed_memory();
     if (!directory) return tl::unexpected(std::move(directory).error());
     return Checkpoint(std::move(*directory));
@@ -186,6 +205,7 @@ std::uint64_t Checkpoint::memory_bytes() const {
   std::uint64_t bytes = sizeof(Directory) + directory_->table.memory_bytes();
   for (const ShardFile& file : directory_->files) {
     bytes += sizeof(file) + file.path.native().capacity();
+    for (const auto& copy : file.copies) bytes += sizeof(copy) + copy.native().capacity();
   }
   for (const std::string& note : directory_->notes) bytes += sizeof(note) + note.capacity();
   return bytes;

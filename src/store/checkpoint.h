@@ -41,6 +41,8 @@ struct Tensor {
 
 struct ShardFile {
   std::filesystem::path path;  ///< as found, symbolic links not resolved
+  /// Where the same file was found again, each compared with `path` by size and header.
+  std::vector<std::filesystem::path> copies = {};
   std::uint64_t size = 0;
 };
 
@@ -49,7 +51,11 @@ class Checkpoint {
  public:
   /// `path` is a folder, an index file or any of the model's weight files. All faults of all files
   /// are listed in the one error (ErrorKind::model_files), each with file, tensor, expected, found.
-  static Result<Checkpoint> open(const std::filesystem::path& path);
+  /// `further` folders are searched for weight files too, after the one that `path` is in: one that
+  /// is found there only is read there, one that is found again is a copy (a mirror, full or
+  /// partial).
+  static Result<Checkpoint> open(const std::filesystem::path& path,
+                                 const std::vector<std::filesystem::path>& further = {});
 
   Checkpoint(Checkpoint&&) noexcept;
   Checkpoint& operator=(Checkpoint&&) noexcept;
@@ -72,7 +78,8 @@ class Checkpoint {
 
  private:
   class Directory;
-  static Result<std::unique_ptr<Directory>> read(const std::filesystem::path& path);
+  static Result<std::unique_ptr<Directory>> read(const std::filesystem::path& path,
+                                                 const std::vector<std::filesystem::path>& further);
   explicit Checkpoint(std::unique_ptr<Directory> directory);
   std::unique_ptr<Directory> directory_;
 };

@@ -145,20 +145,15 @@ tl::unexpected<Error> no_model(const fs::path& folder, const std::vector<std::st
               folder.string());
 }
 
-/// The snapshot of a model's folder in a Hugging Face cache (refs/, snapshots/, blobs/).
-Result<fs::path> snapshot_of(const fs::path& folder) {
-  const fs::path snapshots = folder / "snapshots";
-  if (auto revision = read_text(folder / "refs" / "main", 256)) {
-    while (revision->ends_with('\n')) revision->pop_back();
-    const bool plain = revision->find('/') == std::string::npos && !revision->starts_with('.');
-    if (plain && is_folder(snapshots / *revision)) return snapshots / *revision;
+/// `names` and what lies in the further folders, each once.
+Result<std::vector<std::string>> with_further(const std::vector<std::string>& names,
+                                              const std::vector<fs::path>& further) {
+  std::set<std::string> all(names.begin(), names.end());
+  for (const fs::path& folder : further) {
+    SLUICE_ASSIGN(const auto more, names_in(folder));
+    all.insert(more.begin(), more.end());
   }
-  SLUICE_ASSIGN(const auto names, names_in(snapshots));
-  if (names.size() == 1 && is_folder(snapshots / names[0])) return snapshots / names[0];
-  return fail(ErrorKind::model_files,
-              "{}: {} snapshots in this cache folder, and refs/main names none of them; open one "
-              "of them: {}",
-              snapshots.string(), names.size(), listed(names));
+  return std::vector<std::string>(all.begin(), all.end());
 }
 
 /// The model of a folder by the names in it; no file is read.
@@ -169,14 +164,17 @@ struct Choice {
   std::vector<std::string> names;   // all in the folder
 };
 
-Result<Choice> choose_in(const fs::path& folder, bool in_cache = false) {
+Result<Choice> choose_in(const fs::path& folder, const std::vector<fs::path>& further = {},
+                         bool in_cache = false) {
   SLUICE_ASSIGN(const auto names, names_in(folder));
+  SLUICE_ASSIGN(const auto everywhere, with_further(names, further));
   auto indexes = ending_with(names, kIndexSuffix);
   const bool has_default = std::binary_search(names.begin(), names.end(),
                                               std::string("model") + std::string(kIndexSuffix));
-  const bool has_single = std::binary_search(names.begin(), names.end(), kSingleFile);
+  const bool has_single =
+      std::binary_search(everywhere.begin(), everywhere.end(), std::string(kSingleFile));
   if (has_default) indexes = {std::string("model") + std::string(kIndexSuffix)};
-  const auto sets = sets_among(names);
+  const auto sets = sets_among(everywhere);
   Choice choice = {folder, {}, {}, names};
   if (indexes.size() == 1 && (has_default || !has_single)) {
     choice.index_name = indexes[0];
@@ -192,15 +190,16 @@ Result<Choice> choose_in(const fs::path& folder, bool in_cache = false) {
     choice.shards = whole_set(sets[0]);
   } else if (!in_cache && is_folder(folder / "snapshots")) {
     SLUICE_ASSIGN(const auto snapshot, snapshot_of(folder));
-    return choose_in(snapshot, true);
+    return choose_in(snapshot, further, true);
   } else {
     return no_model(folder, names);
   }
   return choice;
 }
 
-Result<ModelFiles> locate_folder(const fs::path& path, FaultList& faults) {
-  SLUICE_ASSIGN(Choice choice, choose_in(path));
+Result<ModelFiles> locate_folder(const fs::path& path, const std::vector<fs::path>& further,
+                                 FaultList& faults) {
+  SLUICE_ASSIGN(Choice choice, choose_in(path, further));
   ModelFiles files = choice.index_name.empty()
                          ? with_shards(std::move(choice.folder), std::move(choice.shards))
                          : with_index(std::move(choice.folder), choice.index_name, faults);
@@ -287,9 +286,25 @@ std::string ShardName::sibling(std::uint32_t other) const {
   return fmt::format("{}-{:0{}}{}", stem, other, digits, rest);
 }
 
-Result<ModelFiles> locate(const fs::path& path, FaultList& faults) {
+Result<fs::path> snapshot_of(const fs::path& folder) {
+  const fs::path snapshots = folder / "snapshots";
+  if (auto revision = read_text(folder / "refs" / "main", 256)) {
+    while (revision->ends_with('\n')) revision->pop_back();
+    const bool plain = revision->find('/') == std::string::npos && !revision->starts_with('.');
+    if (plain && is_folder(snapshots / *revision)) return snapshots / *revision;
+  }
+  SLUICE_ASSIGN(const auto names, names_in(snapshots));
+  if (names.size() == 1 && is_folder(snapshots / names[0])) return snapshots / names[0];
+  return fail(ErrorKind::model_files,
+              "{}: {} snapshots in this cache folder, and refs/main names none of them; open one "
+              "of them: {}",
+              snapshots.string(), names.size(), listed(names));
+}
+
+Result<ModelFiles> locate(const fs::path& path, const std::vector<fs::path>& further,
+                          FaultList& faults) {
   SLUICE_TRY(expect_file(path));
-  if (is_folder(path)) return locate_folder(path, faults);
+  if (is_folder(path)) return locate_folder(path, further, faults);
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   const std::string name = path.filename().string();
   ModelFiles files = name.ends_with(".json") ? with_index(folder, name, faults)

@@ -19,16 +19,21 @@ struct ModelFiles {
   std::filesystem::path folder;
   std::optional<Index> index;
   std::string index_name;           ///< in `folder`, when there is an index
-  std::vector<std::string> shards;  ///< names in `folder`, sorted
+  std::vector<std::string> shards;  ///< names in `folder` or one of the further ones, sorted
   std::vector<std::string> notes;   ///< what lies there and is left alone
 };
 
 /// Finds the weight files of the model at `path`: a folder, an index, or any of the weight files.
 /// Siblings are found by the names in the folder, so links into a cache stay together. A folder
 /// that holds no model but is a model's folder of a Hugging Face cache stands for its snapshot.
-/// Fails with model_files when there is no one model to be found; what is wrong with the model
-/// that was found goes to `faults`.
-Result<ModelFiles> locate(const std::filesystem::path& path, FaultList& faults);
+/// `further` folders may hold weight files that `path`'s folder does not; an index must be in the
+/// latter. Fails with model_files when there is no one model to be found; what is wrong with the
+/// model that was found goes to `faults`.
+Result<ModelFiles> locate(const std::filesystem::path& path,
+                          const std::vector<std::filesystem::path>& further, FaultList& faults);
+
+/// The snapshot of a model's folder in a Hugging Face cache (refs/, snapshots/, blobs/).
+Result<std::filesystem::path> snapshot_of(const std::filesystem::path& folder);
 
 /// A file name of a set: "model-00003-of-000096.safetensors" is number 3 of 96.
 struct ShardName {

@@ -32,6 +32,11 @@ class ShardReader {
   /// Reads one file, which becomes the table's next, and adds what is wrong with it to the faults.
   Outcome read(const std::filesystem::path& path);
 
+  /// Holds a copy of the file that was read last against it, by size and header. What differs goes
+  /// to the faults.
+  void compare(const std::filesystem::path& copy, const std::filesystem::path& original,
+               const Outcome& outcome);
+
   /// Counts a file that is not there as the table's next.
   void skip(std::string_view file) { begin_file(file); }
 

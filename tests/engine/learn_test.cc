@@ -100,11 +100,11 @@ TEST(History, FingerprintTellsModelsApart) {
   const std::uint64_t none = fingerprint_of("/no/such/folder", {});
   EXPECT_EQ(none, 0u);
   const fs::path tiny = checkpoint_folder("k3-tiny");
-  const std::uint64_t one = fingerprint_of(tiny, {{tiny / "config.json", 100}});
+  const std::uint64_t one = fingerprint_of(tiny, {{tiny / "config.json", {}, 100}});
   EXPECT_NE(one, 0u);
-  EXPECT_EQ(one, fingerprint_of(tiny, {{tiny / "config.json", 100}}));
-  EXPECT_NE(one, fingerprint_of(tiny, {{tiny / "config.json", 101}}));
-  EXPECT_NE(one, fingerprint_of(checkpoint_folder("k3-small"), {{tiny / "config.json", 100}}));
+  EXPECT_EQ(one, fingerprint_of(tiny, {{tiny / "config.json", {}, 100}}));
+  EXPECT_NE(one, fingerprint_of(tiny, {{tiny / "config.json", {}, 101}}));
+  EXPECT_NE(one, fingerprint_of(checkpoint_folder("k3-small"), {{tiny / "config.json", {}, 100}}));
 }
 
 std::vector<float> logits_with(const fs::path& history) {

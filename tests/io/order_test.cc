@@ -162,7 +162,7 @@ TEST(IoMode, names_are_parsed_and_anything_else_is_refused) {
 TEST(MakeReader, options_out_of_range_are_refused) {
   for (const ReaderOptions& options :
        {ReaderOptions{.threads = 0}, ReaderOptions{.threads = 100000},
-        ReaderOptions{.queue_depth = 0}, ReaderOptions{.queue_depth = 100000},
+        ReaderOptions{.queue_depth = -1}, ReaderOptions{.queue_depth = 100000},
         ReaderOptions{.piece_bytes = 0}, ReaderOptions{.piece_bytes = 4097},
         ReaderOptions{.max_call_bytes = 0}, ReaderOptions{.max_call_bytes = 100}}) {
     const auto reader = make_reader(IoMode::pread, options);

@@ -1,0 +1,28 @@
+#include "engine/open_files.h"
+
+#include <utility>
+
+#include "io/mirror_reader.h"
+
+namespace sluice::engine {
+
+Result<OpenedFiles> open_files(const std::filesystem::path& path,
+                               const std::vector<std::filesystem::path>& further,
+                               std::unique_ptr<io::Reader>& reader) {
+  SLUICE_ASSIGN(store::Checkpoint checkpoint, store::Checkpoint::open(path, further));
+  std::vector<io::Mirrored> mirrored;
+  for (const store::ShardFile& file : checkpoint.files()) {
+    if (!file.copies.empty()) mirrored.push_back({file.path, file.copies});
+  }
+  if (!mirrored.empty()) {
+    reader = io::make_mirror_reader(std::move(reader), std::move(mirrored));
+  }
+  OpenedFiles opened{std::move(checkpoint), {}};
+  for (const store::ShardFile& file : opened.checkpoint.files()) {
+    SLUICE_ASSIGN(const io::FileId id, reader->open(file.path));
+    opened.ids.push_back(id);
+  }
+  return opened;
+}
+
+}  // namespace sluice::engine

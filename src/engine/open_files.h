@@ -1,0 +1,26 @@
+// Opening the files of a model for reading, with their copies.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "io/reader.h"
+#include "store/checkpoint.h"
+
+namespace sluice::engine {
+
+struct OpenedFiles {
+  store::Checkpoint checkpoint;
+  std::vector<io::FileId> ids;  ///< of checkpoint.files()
+};
+
+/// Opens the checkpoint at `path`, its weight files being there or in the `further` folders, and
+/// each of its files with `reader`. Where files have copies, `reader` becomes one that shares the
+/// reads among them. Fails as Checkpoint::open() and Reader::open() do.
+Result<OpenedFiles> open_files(const std::filesystem::path& path,
+                               const std::vector<std::filesystem::path>& further,
+                               std::unique_ptr<io::Reader>& reader);
+
+}  // namespace sluice::engine

@@ -1,0 +1,267 @@
+// Files on several drives more than once: the bytes are right whichever copy gives them, and go on
+// being right when copies fail.
+#include "io/mirror_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "io/fault_reader.h"
+#include "io/faulty_system.h"
+#include "io/make_reader.h"
+#include "io_testing.h"
+#include "reader_ways.h"
+
+namespace sluice::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+using testing::Batch;
+using testing::Collector;
+using testing::Room;
+using testing::TempFolder;
+using testing::Way;
+
+constexpr std::uint64_t kSize = 3'500'007;  // four parts
+
+/// Whether these are the bytes of a test file from `offset` on.
+bool is_content(std::span<const std::byte> bytes, std::uint64_t offset) {
+  static const std::vector<std::byte> all = [] {
+    std::vector<std::byte> content(kSize);
+    for (std::uint64_t i = 0; i < kSize; ++i) content[i] = testing::content_at(i);
+    return content;
+  }();
+  return bytes.empty() || std::memcmp(bytes.data(), all.data() + offset, bytes.size()) == 0;
+}
+
+/// A file and its copies, each in a folder "drive-N".
+struct Copies {
+  explicit Copies(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto place = folder.path() / ("drive-" + std::to_string(i));
+      fs::create_directory(place);
+      paths.push_back(i == 0 ? folder.file("drive-0/data", kSize) : place / "data");
+      if (i > 0) fs::copy_file(paths[0], paths[i]);
+      drives.push_back(place.filename().string() + "/");
+    }
+  }
+  std::vector<Mirrored> mirrored() const { return {{paths[0], {paths.begin() + 1, paths.end()}}}; }
+
+  TempFolder folder;
+  std::vector<fs::path> paths;
+  std::vector<std::string> drives;
+};
+
+/// Extents of many sizes and alignments, all over the file.
+std::vector<Extent> extents(FileId file) {
+  std::vector<Extent> all;
+  for (std::uint64_t i = 0; i < 24; ++i) {
+    const std::uint64_t offset = i * 370'003 % (kSize - 1);
+    const std::uint64_t length = std::min(kSize - offset, i % 5 == 0 ? i * 37 : i * 75'001);
+    all.push_back({file, offset, length});
+  }
+  all.push_back({file, 0, kSize});
+  all.push_back({file, kSize, 0});
+  all.push_back({file, kSize - 1, 1});
+  return all;
+}
+
+/// Reads all of extents() at once and checks every byte.
+void expect_all_bytes(Reader& reader, FileId file) {
+  Collector sink;
+  Batch batch(reader, sink);
+  const auto all = extents(file);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    batch.add(all[i], i, static_cast<Priority>(i % kPriorities));
+  }
+  reader.submit(batch.requests());
+  for (const Completion& completion : sink.wait_for(all.size())) {
+    const Extent& extent = all[completion.tag];
+    ASSERT_TRUE(completion.bytes.has_value()) << completion.bytes.error().message;
+    ASSERT_EQ(completion.bytes->size(), extent.length);
+    EXPECT_TRUE(is_content(*completion.bytes, extent.offset)) << extent.offset;
+  }
+}
+
+class MirrorReaderTest : public ::testing::TestWithParam<Way> {
+ protected:
+  std::unique_ptr<Reader> plain(const System& system = operating_system()) {
+    ReaderOptions options;
+    options.direct = GetParam().direct;
+    options.system = &system;
+    return *make_reader(GetParam().mode, options);
+  }
+};
+
+TEST_P(MirrorReaderTest, every_byte_arrives_whichever_copy_gives_it) {
+  const Copies copies(3);
+  const auto reader = make_mirror_reader(
+      make_fault_reader(plain(),
+                        {.max_delay = std::chrono::microseconds(500), .drives = copies.drives}),
+      copies.mirrored());
+  const auto file = reader->open(copies.paths[0]);
+  ASSERT_TRUE(file.has_value());
+  EXPECT_EQ(reader->size(*file), kSize);
+  EXPECT_EQ(reader->path(*file), copies.paths[0]);
+  for (int round = 0; round < 3; ++round) expect_all_bytes(*reader, *file);
+  int used = 0;
+  for (const FileStatistics& each : reader->statistics().files) used += each.bytes > 0 ? 1 : 0;
+  EXPECT_EQ(used, 3);
+}
+
+TEST_P(MirrorReaderTest, a_copy_that_fails_is_replaced_by_the_other) {
+  const Copies copies(2);
+  for (const char* failing : {"drive-0/data", "drive-1/data"}) {
+    const auto reader = make_mirror_reader(
+        make_fault_reader(plain(), {.faults = {{.path_ending = failing, .from = 2}},
+                                    .max_delay = std::chrono::microseconds(200),
+                                    .drives = copies.drives}),
+        copies.mirrored());
+    const auto file = reader->open(copies.paths[0]);
+    ASSERT_TRUE(file.has_value());
+    expect_all_bytes(*reader, *file);
+    expect_all_bytes(*reader, *file);
+  }
+}
+
+TEST_P(MirrorReaderTest, a_copy_that_is_cut_short_in_mid_run_is_replaced_by_the_other) {
+  const Copies copies(2);
+  const auto reader = make_mirror_reader(plain(), copies.mirrored());
+  const auto file = reader->open(copies.paths[0]);
+  ASSERT_TRUE(file.has_value());
+  expect_all_bytes(*reader, *file);
+  fs::resize_file(copies.paths[1], 4096);
+  expect_all_bytes(*reader, *file);
+}
+
+TEST_P(MirrorReaderTest, errors_of_the_system_are_retried_and_counted) {
+  const Copies copies(2);
+  FaultySystem system({{.path_ending = "drive-0/data", .every = 3}});
+  const auto reader = make_mirror_reader(plain(system), copies.mirrored());
+  const auto file = reader->open(copies.paths[0]);
+  ASSERT_TRUE(file.has_value());
+  system.arm();
+  for (int round = 0; round < 3; ++round) expect_all_bytes(*reader, *file);
+  EXPECT_GT(system.hits(), 0u);
+  const ReaderStatistics statistics = reader->statistics();
+  ASSERT_EQ(statistics.drives.size(), 1u);
+  EXPECT_GT(statistics.drives[0].faults, 0u);
+}
+
+TEST_P(MirrorReaderTest, when_no_copy_is_left_the_request_says_what_each_answered) {
+  const Copies copies(2);
+  const auto reader = make_mirror_reader(
+      make_fault_reader(plain(), {.faults = {{.path_part = "drive-"}}, .drives = copies.drives}),
+      copies.mirrored());
+  const auto file = reader->open(copies.paths[0]);
+  ASSERT_TRUE(file.has_value());
+  const Room room(reader->room_for(kSize));
+  const auto bytes = read_now(*reader, {*file, 0, kSize}, room.bytes(), Purpose::other);
+  ASSERT_FALSE(bytes.has_value());
+  EXPECT_EQ(bytes.error().kind, ErrorKind::drive);
+  for (const char* part : {"no copy of", "drive-0/data", "drive-1/data"}) {
+    EXPECT_NE(bytes.error().message.find(part), std::string::npos) << bytes.error().message;
+  }
+  EXPECT_EQ(reader->statistics().requested_bytes[static_cast<std::size_t>(Purpose::other)], 0u);
+}
+
+TEST_P(MirrorReaderTest, an_extent_outside_the_file_is_refused_and_not_retried) {
+  const Copies copies(2);
+  const auto reader = make_mirror_reader(plain(), copies.mirrored());
+  const auto file = reader->open(copies.paths[0]);
+  const Room room(reader->room_for(1000));
+  const auto bytes = read_now(*reader, {*file, kSize - 10, 11}, room.bytes(), Purpose::other);
+  ASSERT_FALSE(bytes.has_value());
+  EXPECT_EQ(bytes.error().kind, ErrorKind::model_files);
+}
+
+TEST_P(MirrorReaderTest, files_without_copies_are_read_where_they_are) {
+  const Copies copies(2);
+  const auto alone = copies.folder.file("alone", kSize);
+  const auto reader = make_mirror_reader(plain(), copies.mirrored());
+  const auto mirrored = reader->open(copies.paths[0]);
+  const auto file = reader->open(alone);
+  ASSERT_TRUE(file.has_value());
+  EXPECT_EQ(*reader->open(alone), *file);
+  expect_all_bytes(*reader, *file);
+  expect_all_bytes(*reader, *mirrored);
+  ASSERT_FALSE(reader->open(copies.folder.path() / "missing").has_value());
+}
+
+TEST_P(MirrorReaderTest, a_copy_that_cannot_be_opened_is_left_out) {
+  const Copies copies(2);
+  fs::remove(copies.paths[1]);
+  const auto reader = make_mirror_reader(plain(), copies.mirrored());
+  const auto file = reader->open(copies.paths[0]);
+  ASSERT_TRUE(file.has_value());
+  expect_all_bytes(*reader, *file);
+}
+
+TEST_P(MirrorReaderTest, cancel_settles_everything_and_leaves_the_others_alone) {
+  const Copies copies(2);
+  auto reader = make_mirror_reader(
+      make_fault_reader(plain(), {.faults = {{.path_ending = "drive-1/data", .every = 5}},
+                                  .max_delay = std::chrono::microseconds(2000),
+                                  .drives = copies.drives}),
+      copies.mirrored());
+  const auto file = reader->open(copies.paths[0]);
+  Collector cancelled;
+  Collector kept;
+  Collector left;
+  Batch first(*reader, cancelled);
+  Batch second(*reader, kept);
+  Batch third(*reader, left);
+  for (std::uint64_t tag = 0; tag < 12; ++tag) {
+    first.add({*file, tag, kSize - 100}, tag, Priority::guess);
+    second.add({*file, tag, kSize - 100}, tag, Priority::read_ahead);
+    third.add({*file, tag, kSize - 100}, tag, Priority::guess);
+  }
+  reader->submit(first.requests());
+  reader->submit(second.requests());
+  reader->submit(third.requests());
+  reader->promote(kept, 3);
+  reader->cancel(cancelled);
+  const auto settled = cancelled.so_far();
+  ASSERT_EQ(settled.size(), 12u);
+  for (const Completion& completion : settled) {
+    if (completion.bytes) {
+      EXPECT_TRUE(is_content(*completion.bytes, completion.tag));
+    } else {
+      EXPECT_EQ(completion.bytes.error().kind, ErrorKind::interrupted);
+    }
+  }
+  for (const Completion& completion : kept.wait_for(12)) {
+    ASSERT_TRUE(completion.bytes.has_value()) << completion.bytes.error().message;
+    EXPECT_TRUE(is_content(*completion.bytes, completion.tag));
+  }
+  reader.reset();
+  EXPECT_EQ(left.so_far().size(), 12u);
+}
+
+TEST_P(MirrorReaderTest, statistics_count_each_byte_once_by_purpose_priority_and_drive) {
+  const Copies copies(2);
+  const auto reader = make_mirror_reader(plain(), copies.mirrored());
+  const auto file = reader->open(copies.paths[0]);
+  const std::uint64_t length = 4096 * 800;
+  Collector sink;
+  Batch batch(*reader, sink);
+  for (std::size_t i = 0; i < kPriorities; ++i) {
+    batch.add({*file, 0, length}, i, static_cast<Priority>(i));
+  }
+  reader->submit(batch.requests());
+  sink.wait_for(kPriorities);
+  const ReaderStatistics statistics = reader->statistics();
+  for (std::size_t i = 0; i < kPriorities; ++i) {
+    EXPECT_EQ(statistics.delivered_bytes[i], length);
+    EXPECT_EQ(statistics.drives.at(0).bytes_by_priority[i], length);
+  }
+  EXPECT_EQ(statistics.requested_bytes[static_cast<std::size_t>(Purpose::other)], 3 * length);
+  EXPECT_EQ(statistics.drives.at(0).bytes, 3 * length);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, MirrorReaderTest, ::testing::ValuesIn(testing::all_ways()),
+                         testing::way_name);
+
+}  // namespace
+}  // namespace sluice::io
