@@ -6,7 +6,7 @@
 #   bench/drives.sh [PROGRAM] [FOLDER]
 #
 # PROGRAM is build/sluice unless given. FOLDER (default: /dev/shm, memory, so that the drive below is
-# not measured) takes an image of about 3.4 GB, which is kept for the next time. Needs mkfs.ext4, loop
+# not measured) takes an image of about 5 GB, which is kept for the next time. Needs mkfs.ext4, loop
 # devices, and the control group controller blkio (version 1) or io (version 2).
 set -euo pipefail
 
