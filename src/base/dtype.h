@@ -7,7 +7,8 @@
 
 namespace sluice {
 
-/// Element type of a stored tensor (the safetensors set).
+/// Element type of a stored tensor: the safetensors set, and GGUF's block types. A block holds so
+/// many neighbours of a row together with their scale.
 enum class DType : std::uint8_t {
   boolean,
   u8,
@@ -24,9 +25,45 @@ enum class DType : std::uint8_t {
   u64,
   i64,
   f64,
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q8_0,
+  q2_k,
+  q3_k,
+  q4_k,
+  q5_k,
+  q6_k,
+  iq4_nl,
+  iq4_xs,
+  mxfp4,  ///< in blocks of 17 bytes, as GGUF has it
 };
 
-/// Bytes of one element.
+/// Elements of one block; 1 for a type without blocks.
+constexpr std::size_t elements_of(DType dtype) {
+  switch (dtype) {
+    case DType::q4_0:
+    case DType::q4_1:
+    case DType::q5_0:
+    case DType::q5_1:
+    case DType::q8_0:
+    case DType::iq4_nl:
+    case DType::mxfp4:
+      return 32;
+    case DType::q2_k:
+    case DType::q3_k:
+    case DType::q4_k:
+    case DType::q5_k:
+    case DType::q6_k:
+    case DType::iq4_xs:
+      return 256;
+    default:
+      return 1;
+  }
+}
+
+/// Bytes of one element, or of one block.
 constexpr std::size_t bytes_of(DType dtype) {
   switch (dtype) {
     case DType::boolean:
@@ -48,11 +85,36 @@ constexpr std::size_t bytes_of(DType dtype) {
     case DType::i64:
     case DType::f64:
       return 8;
+    case DType::mxfp4:
+      return 17;
+    case DType::q4_0:
+    case DType::iq4_nl:
+      return 18;
+    case DType::q4_1:
+      return 20;
+    case DType::q5_0:
+      return 22;
+    case DType::q5_1:
+      return 24;
+    case DType::q8_0:
+      return 34;
+    case DType::q2_k:
+      return 84;
+    case DType::q3_k:
+      return 110;
+    case DType::iq4_xs:
+      return 136;
+    case DType::q4_k:
+      return 144;
+    case DType::q5_k:
+      return 176;
+    case DType::q6_k:
+      return 210;
   }
   return 0;
 }
 
-/// The name that safetensors gives the type: "BF16", "F32", ...
+/// The name that the file format gives the type: "BF16", "F32", "Q4_K", ...
 constexpr std::string_view name_of(DType dtype) {
   switch (dtype) {
     case DType::boolean:
@@ -85,6 +147,32 @@ constexpr std::string_view name_of(DType dtype) {
       return "I64";
     case DType::f64:
       return "F64";
+    case DType::q4_0:
+      return "Q4_0";
+    case DType::q4_1:
+      return "Q4_1";
+    case DType::q5_0:
+      return "Q5_0";
+    case DType::q5_1:
+      return "Q5_1";
+    case DType::q8_0:
+      return "Q8_0";
+    case DType::q2_k:
+      return "Q2_K";
+    case DType::q3_k:
+      return "Q3_K";
+    case DType::q4_k:
+      return "Q4_K";
+    case DType::q5_k:
+      return "Q5_K";
+    case DType::q6_k:
+      return "Q6_K";
+    case DType::iq4_nl:
+      return "IQ4_NL";
+    case DType::iq4_xs:
+      return "IQ4_XS";
+    case DType::mxfp4:
+      return "MXFP4";
   }
   return "?";
 }

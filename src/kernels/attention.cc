@@ -1,4 +1,4 @@
-// Attention over the latent cache.
+// Attention over a cache.
 #include "kernels/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -18,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace sluice::kernels::HWY_NAMESPACE {
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
 
-using scalar::latent_attention_heads;
+using scalar::attention_heads;
 
 #else
 
@@ -115,25 +115,28 @@ HWY_INLINE void mix_block(const Block& block, const float* probabilities, float*
   }
 }
 
-void latent_attention_heads(const float* queries, std::size_t heads, const float* cache,
-                            std::size_t count, std::size_t width, std::size_t value_width,
-                            float scale, float* scores, float* out) {
+void attention_heads(const float* queries, std::size_t heads, const KeysAndValues& seen,
+                     float scale, float* scores, float* out) {
+  const std::size_t count = seen.count;
+  const std::size_t value_width = seen.value_width;
   const std::size_t in_groups = heads - heads % kHeadsAtOnce;
-  Block block{cache, 0, width, value_width, count};
+  Block block{seen.keys, 0, seen.key_width, value_width, count};
   for (std::size_t row = 0; row < count; row += block.rows) {
-    block.cache = cache + row * width;
+    block.cache = seen.keys + row * seen.key_width;
     block.rows = std::min(kBlockRows, count - row);
     for (std::size_t h = 0; h < in_groups; h += kHeadsAtOnce) {
-      score_block<kHeadsAtOnce>(block, queries + h * width, scale, scores + h * count + row);
+      score_block<kHeadsAtOnce>(block, queries + h * seen.key_width, scale,
+                                scores + h * count + row);
     }
     for (std::size_t h = in_groups; h < heads; ++h) {
-      score_block<1>(block, queries + h * width, scale, scores + h * count + row);
+      score_block<1>(block, queries + h * seen.key_width, scale, scores + h * count + row);
     }
   }
   for (std::size_t h = 0; h < heads; ++h) softmax(scores + h * count, count);
   std::fill_n(out, heads * value_width, 0.0f);
+  block.width = seen.value_stride;
   for (std::size_t row = 0; row < count; row += block.rows) {
-    block.cache = cache + row * width;
+    block.cache = seen.values + row * seen.value_stride;
     block.rows = std::min(kBlockRows, count - row);
     for (std::size_t h = 0; h < in_groups; h += kHeadsAtOnce) {
       mix_block<kHeadsAtOnce>(block, scores + h * count + row, out + h * value_width);
@@ -152,13 +155,18 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace sluice::kernels {
 
-HWY_EXPORT(latent_attention_heads);
+HWY_EXPORT(attention_heads);
+
+void attention_heads(const float* queries, std::size_t heads, const KeysAndValues& seen,
+                     float scale, float* scores, float* out) {
+  HWY_DYNAMIC_DISPATCH(attention_heads)(queries, heads, seen, scale, scores, out);
+}
 
 void latent_attention_heads(const float* queries, std::size_t heads, const float* cache,
                             std::size_t count, std::size_t width, std::size_t value_width,
                             float scale, float* scores, float* out) {
-  HWY_DYNAMIC_DISPATCH(latent_attention_heads)
-  (queries, heads, cache, count, width, value_width, scale, scores, out);
+  attention_heads(queries, heads, {cache, cache, count, width, width, value_width}, scale, scores,
+                  out);
 }
 
 void latent_attention(const float* query, const float* cache, std::size_t count, std::size_t width,

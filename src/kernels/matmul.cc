@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/blocks.h"
 #include "kernels/scalar.h"
 #if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 #include "kernels/weights-inl.h"
@@ -182,6 +183,8 @@ void prepare(WeightFormat format, const float* x, std::size_t x_stride, std::siz
       return prepare_as<Bf16>(x, x_stride, columns, positions, prepared);
     case WeightFormat::mxfp4:
       return prepare_as<Mxfp4>(x, x_stride, columns, positions, prepared);
+    default:  // formats of blocks: in the order of the columns, as for F32
+      return prepare_as<F32>(x, x_stride, columns, positions, prepared);
   }
 }
 
@@ -196,6 +199,8 @@ void matmul(const Rows& w, const float* prepared, std::size_t positions, float* 
       return matmul_as<Bf16>(w, prepared, positions, y, y_stride);
     case WeightFormat::mxfp4:
       return matmul_as<Mxfp4>(w, prepared, positions, y, y_stride);
+    default:
+      break;  // block_matmul()
   }
 }
 
@@ -228,6 +233,7 @@ void prepare(WeightFormat format, const float* x, std::size_t x_stride, std::siz
 
 void matmul(const Rows& w, const float* prepared, std::size_t positions, float* y,
             std::size_t y_stride) {
+  if (is_blocked(w.format)) return block_matmul(w, prepared, positions, y, y_stride);
   HWY_DYNAMIC_DISPATCH(matmul)(w, prepared, positions, y, y_stride);
 }
 

@@ -12,7 +12,68 @@ enum class WeightFormat : std::uint8_t {
   f16,
   bf16,
   mxfp4,  ///< 4-bit codes, low nibble = even column, and a scale byte per 32 columns (SPEC 4)
+
+  // GGUF's: blocks of 32 or 256 columns, each with its scales inside (docs/formats.md).
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q8_0,
+  iq4_nl,
+  mxfp4_blocks,
+  q2_k,
+  q3_k,
+  q4_k,
+  q5_k,
+  q6_k,
+  iq4_xs,
 };
+
+/// Whether the format is one of blocks.
+constexpr bool is_blocked(WeightFormat format) { return format >= WeightFormat::q4_0; }
+
+/// Columns of a block, and its bytes. For formats without blocks: one column.
+struct WeightBlock {
+  std::size_t columns;
+  std::size_t bytes;
+};
+constexpr WeightBlock block_of(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::f32:
+      return {1, 4};
+    case WeightFormat::f16:
+    case WeightFormat::bf16:
+      return {1, 2};
+    case WeightFormat::mxfp4:
+      return {2, 1};  // two codes in a byte; the scales lie apart
+    case WeightFormat::q4_0:
+    case WeightFormat::iq4_nl:
+      return {32, 18};
+    case WeightFormat::q4_1:
+      return {32, 20};
+    case WeightFormat::q5_0:
+      return {32, 22};
+    case WeightFormat::q5_1:
+      return {32, 24};
+    case WeightFormat::q8_0:
+      return {32, 34};
+    case WeightFormat::mxfp4_blocks:
+      return {32, 17};
+    case WeightFormat::q2_k:
+      return {256, 84};
+    case WeightFormat::q3_k:
+      return {256, 110};
+    case WeightFormat::q4_k:
+      return {256, 144};
+    case WeightFormat::q5_k:
+      return {256, 176};
+    case WeightFormat::q6_k:
+      return {256, 210};
+    case WeightFormat::iq4_xs:
+      return {256, 136};
+  }
+  return {1, 0};
+}
 
 /// Consecutive rows of a matrix. The pointers may have any alignment.
 struct Rows {
@@ -20,21 +81,13 @@ struct Rows {
   const std::byte* data = nullptr;    ///< rows x bytes_per_row(format, columns), no padding
   const std::byte* scales = nullptr;  ///< mxfp4 only: rows x columns/32
   std::size_t rows = 0;
-  std::size_t columns = 0;  ///< mxfp4: a multiple of 32
+  std::size_t columns = 0;  ///< mxfp4: a multiple of 32; formats of blocks: whole blocks
 };
 
-/// Bytes of one row of codes or numbers, scales not counted.
+/// Bytes of one row of codes or numbers, scales that lie apart not counted.
 constexpr std::size_t bytes_per_row(WeightFormat format, std::size_t columns) {
-  switch (format) {
-    case WeightFormat::f32:
-      return columns * 4;
-    case WeightFormat::f16:
-    case WeightFormat::bf16:
-      return columns * 2;
-    case WeightFormat::mxfp4:
-      return columns / 2;
-  }
-  return 0;
+  const WeightBlock block = block_of(format);
+  return columns / block.columns * block.bytes;
 }
 
 /// Activations prepared for matmul(): the same numbers in the order that the decoders want.

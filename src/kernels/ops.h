@@ -60,6 +60,23 @@ void kda_step(float* state, const float* q, const float* k, const float* v, cons
 /// In place softmax of n >= 1 numbers.
 void softmax(float* x, std::size_t n);
 
+/// What a head attends to: `count` keys and values, row by row.
+struct KeysAndValues {
+  const float* keys;    ///< [count, key_width]
+  const float* values;  ///< [count, value_width], rows value_stride floats apart
+  std::size_t count;
+  std::size_t key_width;
+  std::size_t value_stride;
+  std::size_t value_width;
+};
+
+/// Attention of several heads of one position, all of which see the same keys and values, read once
+/// for all of them: score_s = (query . key_s) * scale; out = sum_s softmax(score)_s * value_s. Each
+/// head's bits are those of its own call. queries: [heads, key_width]; scores: [heads, count]
+/// scratch; out: [heads, value_width].
+void attention_heads(const float* queries, std::size_t heads, const KeysAndValues& seen,
+                     float scale, float* scores, float* out);
+
 /// Attention of one head and one position over the latent cache, projections absorbed (SPEC 6.5):
 /// score_s = (query . cache_s) * scale over `width` numbers; out = sum_s softmax(score)_s *
 /// cache_s[0 .. value_width). cache: [count, width] row-major; query: [width]; scores: [count]

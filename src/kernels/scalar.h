@@ -20,6 +20,8 @@ void matmul(const Rows& w, const float* prepared, std::size_t positions, float* 
             std::size_t y_stride);
 void add_transposed(const Rows& w, const float* a, float* y);
 void decode_row(const Rows& w, std::size_t row, float* out);
+/// A number of 16 bits; a NaN becomes quiet, as instructions do it.
+float from_f16(std::uint16_t bits);
 
 // ops.h
 void rms_norm(const float* x, const float* weight, std::size_t n, float epsilon, float* out);
@@ -38,6 +40,8 @@ void kda_decay(const float* raw, std::size_t n, float a_log, bool has_bound, flo
 void kda_step(float* state, const float* q, const float* k, const float* v, const float* decay,
               float beta, std::size_t dim, float* scratch, float* out);
 void softmax(float* x, std::size_t n);
+void attention_heads(const float* queries, std::size_t heads, const KeysAndValues& seen,
+                     float scale, float* scores, float* out);
 void latent_attention(const float* query, const float* cache, std::size_t count, std::size_t width,
                       std::size_t value_width, float scale, float* scores, float* out);
 void latent_attention_heads(const float* queries, std::size_t heads, const float* cache,

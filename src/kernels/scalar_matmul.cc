@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstring>
 
+#include "kernels/blocks.h"
 #include "kernels/scalar.h"
 
 namespace sluice::kernels::scalar {
@@ -18,7 +19,7 @@ float from_bf16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-float from_f16(std::uint16_t bits) {
+float half_to_float(std::uint16_t bits) {
   const std::uint32_t magnitude = bits & 0x7FFFu;
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
   if (magnitude >= 0x7C00u) {  // infinity and NaN; a NaN becomes quiet as instructions do it
@@ -46,15 +47,16 @@ float unscaled(const Rows& w, const std::byte* row, std::size_t column) {
     case WeightFormat::f32:
       return load<float>(row + 4 * column);
     case WeightFormat::f16:
-      return from_f16(load<std::uint16_t>(row + 2 * column));
+      return half_to_float(load<std::uint16_t>(row + 2 * column));
     case WeightFormat::bf16:
       return from_bf16(load<std::uint16_t>(row + 2 * column));
     case WeightFormat::mxfp4: {
       const auto pair = std::to_integer<unsigned>(row[column / 2]);
       return from_e2m1(column % 2 == 0 ? pair & 15u : pair >> 4);
     }
+    default:
+      return 0.0f;  // formats of blocks are decoded row by row
   }
-  return 0.0f;
 }
 
 const std::byte* row_at(const Rows& w, std::size_t row) {
@@ -71,6 +73,18 @@ float scaled_sum(const Rows& w, std::size_t row, const float* x) {
       group_sum += unscaled(w, codes, c) * x[c];
     }
     sum += from_e8m0(scales[group]) * group_sum;
+  }
+  return sum;
+}
+
+float block_sum(const Rows& w, std::size_t row, const float* x) {
+  constexpr std::size_t kColumns = 256;  // whole blocks of every format
+  float decoded[kColumns];
+  float sum = 0.0f;
+  for (std::size_t first = 0; first < w.columns; first += kColumns) {
+    const std::size_t count = std::min(kColumns, w.columns - first);
+    decode_blocks(w.format, row_at(w, row) + bytes_per_row(w.format, first), count, decoded);
+    for (std::size_t c = 0; c < count; ++c) sum += decoded[c] * x[first + c];
   }
   return sum;
 }
@@ -96,8 +110,9 @@ void matmul(const Rows& w, const float* prepared, std::size_t positions, float* 
   for (std::size_t t = 0; t < positions; ++t) {
     const float* x = prepared + prepared_floats(w.columns, t);
     for (std::size_t r = 0; r < w.rows; ++r) {
-      y[t * y_stride + r] =
-          w.format == WeightFormat::mxfp4 ? scaled_sum(w, r, x) : plain_sum(w, r, x);
+      y[t * y_stride + r] = is_blocked(w.format)              ? block_sum(w, r, x)
+                            : w.format == WeightFormat::mxfp4 ? scaled_sum(w, r, x)
+                                                              : plain_sum(w, r, x);
     }
   }
 }
@@ -108,7 +123,10 @@ void add_transposed(const Rows& w, const float* a, float* y) {
   }
 }
 
+float from_f16(std::uint16_t bits) { return half_to_float(bits); }
+
 void decode_row(const Rows& w, std::size_t row, float* out) {
+  if (is_blocked(w.format)) return decode_blocks(w.format, row_at(w, row), w.columns, out);
   for (std::size_t c = 0; c < w.columns; ++c) {
     out[c] = unscaled(w, row_at(w, row), c);
     if (w.format == WeightFormat::mxfp4) {

@@ -121,22 +121,33 @@ void softmax(float* x, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) x[i] /= sum;
 }
 
+void attention_heads(const float* queries, std::size_t heads, const KeysAndValues& seen,
+                     float scale, float* scores, float* out) {
+  for (std::size_t h = 0; h < heads; ++h) {
+    const float* const query = queries + h * seen.key_width;
+    float* const mixed = out + h * seen.value_width;
+    float* const own = scores + h * seen.count;
+    for (std::size_t s = 0; s < seen.count; ++s) {
+      own[s] = dot(query, seen.keys + s * seen.key_width, seen.key_width) * scale;
+    }
+    softmax(own, seen.count);
+    std::fill_n(mixed, seen.value_width, 0.0f);
+    for (std::size_t s = 0; s < seen.count; ++s) {
+      add_scaled(own[s], seen.values + s * seen.value_stride, seen.value_width, mixed);
+    }
+  }
+}
+
 void latent_attention(const float* query, const float* cache, std::size_t count, std::size_t width,
                       std::size_t value_width, float scale, float* scores, float* out) {
-  for (std::size_t s = 0; s < count; ++s) scores[s] = dot(query, cache + s * width, width) * scale;
-  softmax(scores, count);
-  std::fill_n(out, value_width, 0.0f);
-  for (std::size_t s = 0; s < count; ++s)
-    add_scaled(scores[s], cache + s * width, value_width, out);
+  latent_attention_heads(query, 1, cache, count, width, value_width, scale, scores, out);
 }
 
 void latent_attention_heads(const float* queries, std::size_t heads, const float* cache,
                             std::size_t count, std::size_t width, std::size_t value_width,
                             float scale, float* scores, float* out) {
-  for (std::size_t h = 0; h < heads; ++h) {
-    latent_attention(queries + h * width, cache, count, width, value_width, scale,
-                     scores + h * count, out + h * value_width);
-  }
+  attention_heads(queries, heads, {cache, cache, count, width, width, value_width}, scale, scores,
+                  out);
 }
 
 void attention_residual(std::span<const float* const> sources, const float* direction,

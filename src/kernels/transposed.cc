@@ -133,6 +133,8 @@ void decode_row(const Rows& w, std::size_t row, float* out) {
       return decode_row_as<Bf16>(w, row, out);
     case WeightFormat::mxfp4:
       return decode_row_as<Mxfp4>(w, row, out);
+    default:
+      return scalar::decode_row(w, row, out);  // no row of blocks is decoded often
   }
 }
 
@@ -144,7 +146,7 @@ void add_transposed(const Rows& w, const float* a, float* y) {
       return add_transposed_as<F16>(w, a, y);
     case WeightFormat::bf16:
       return add_transposed_as<Bf16>(w, a, y);
-    case WeightFormat::mxfp4:
+    default:
       break;  // refused below
   }
 }
@@ -165,7 +167,7 @@ void decode_row(const Rows& w, std::size_t row, float* out) {
 }
 
 void add_transposed(const Rows& w, const float* a, float* y) {
-  SLUICE_CHECK(w.format != WeightFormat::mxfp4);
+  SLUICE_CHECK(w.format < WeightFormat::mxfp4);
   HWY_DYNAMIC_DISPATCH(add_transposed)(w, a, y);
 }
 

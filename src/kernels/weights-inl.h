@@ -54,6 +54,26 @@ struct F32 {
   }
 };
 
+/// Numbers of 16 bits as float32.
+HWY_INLINE Floats from_half(hn::Vec<hn::Rebind<std::uint16_t, FloatTag>> raw) {
+#if HWY_TARGET == HWY_SSE4
+  // No conversion instruction, and Highway's emulation reads infinities and NaN as numbers. The
+  // bits moved into place are the number times 2^-112, which also holds for subnormals.
+  const FloatTag floats;
+  const BitsTag bits;
+  const auto wide = hn::PromoteTo(bits, raw);
+  const auto magnitude = hn::ShiftLeft<13>(hn::And(wide, hn::Set(bits, 0x7FFFu)));
+  const auto sign = hn::ShiftLeft<16>(hn::And(wide, hn::Set(bits, 0x8000u)));
+  const auto number = hn::Mul(hn::BitCast(floats, magnitude), hn::Set(floats, 0x1p112f));
+  const auto special = hn::IfThenElseZero(hn::Ge(number, hn::Set(floats, 65536.0f)),
+                                          hn::BitCast(floats, hn::Set(bits, 0x7F800000u)));
+  return hn::Or(hn::Or(number, special), hn::BitCast(floats, sign));
+#else
+  const hn::Rebind<hwy::float16_t, FloatTag> halves;
+  return hn::PromoteTo(FloatTag(), hn::BitCast(halves, raw));
+#endif
+}
+
 struct F16 {
   static constexpr std::size_t kVectors = 1;
   static constexpr std::size_t kColumns = kLanes;
@@ -64,25 +84,8 @@ struct F16 {
   static constexpr std::size_t column_of(std::size_t, std::size_t lane) { return lane; }
 
   static HWY_INLINE void decode(const std::uint8_t* bytes, Floats* out) {
-    const hn::Half<ByteTag> half_bytes;
-    const auto raw = hn::LoadU(half_bytes, bytes);
-#if HWY_TARGET == HWY_SSE4
-    // No conversion instruction, and Highway's emulation reads infinities and NaN as numbers. The
-    // bits moved into place are the number times 2^-112, which also holds for subnormals.
     const hn::Rebind<std::uint16_t, FloatTag> halves;
-    const FloatTag floats;
-    const BitsTag bits;
-    const auto wide = hn::PromoteTo(bits, hn::BitCast(halves, raw));
-    const auto magnitude = hn::ShiftLeft<13>(hn::And(wide, hn::Set(bits, 0x7FFFu)));
-    const auto sign = hn::ShiftLeft<16>(hn::And(wide, hn::Set(bits, 0x8000u)));
-    const auto number = hn::Mul(hn::BitCast(floats, magnitude), hn::Set(floats, 0x1p112f));
-    const auto special = hn::IfThenElseZero(hn::Ge(number, hn::Set(floats, 65536.0f)),
-                                            hn::BitCast(floats, hn::Set(bits, 0x7F800000u)));
-    out[0] = hn::Or(hn::Or(number, special), hn::BitCast(floats, sign));
-#else
-    const hn::Rebind<hwy::float16_t, FloatTag> halves;
-    out[0] = hn::PromoteTo(FloatTag(), hn::BitCast(halves, raw));
-#endif
+    out[0] = from_half(hn::BitCast(halves, hn::LoadU(hn::Half<ByteTag>(), bytes)));
   }
 };
 
