@@ -12,6 +12,7 @@
 #endif
 
 #include "store/faults.h"
+#include "store/gguf.h"
 #include "store/locate.h"
 #include "store/places.h"
 #include "store/shard.h"
@@ -25,6 +26,7 @@ class Checkpoint::Directory {
   std::vector<ShardFile> files;
   std::vector<std::string> notes;
   TensorTable table;
+  std::optional<Metadata> metadata;
   std::uint64_t payload_bytes = 0;
 };
 
@@ -65,6 +67,30 @@ std::vector<bool> read_shards(ModelFiles& model, const Folders& further, TensorT
     for (const auto& copy : files.back().copies) reader.compare(copy, places[0], outcome);
   }
   return all_names;
+}
+
+/// Reads every part of a GGUF model, and the first one's metadata.
+Metadata read_gguf(ModelFiles& model, const Folders& further, TensorTable& table,
+                   std::vector<ShardFile>& files, FaultList& faults) {
+  const auto all = find_places(model.shards, model.folder, further, model.notes);
+  GgufReader reader(table, faults);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::string& shard = model.shards[i];
+    if (all[i].empty()) {
+      reader.skip(shard);
+      add_missing(shard, model, further, faults);
+      files.push_back({.path = model.folder / shard});
+      continue;
+    }
+    const GgufReader::Part part = {static_cast<std::uint32_t>(i + 1),
+                                   static_cast<std::uint32_t>(all.size())};
+    files.push_back({.path = all[i][0], .size = reader.read(all[i][0], part)});
+    if (all[i].size() > 1) {
+      model.notes.push_back(fmt::format("{}: copies of GGUF files are not read", shard));
+    }
+  }
+  if (faults.empty()) reader.finish();
+  return reader.take_metadata();
 }
 
 /// Holds the index against the shards, both ways. Shards whose names are not all known are left
@@ -140,7 +166,12 @@ Result<std::unique_ptr<Checkpoint::Directory>> Checkpoint::read(
     table.reserve(static_cast<std::uint32_t>(
         std::min<std::uint64_t>(model.index->lines(), TensorTable::kMaxTensors)));
   }
-  const auto all_names = read_shards(model, further, table, directory->files, faults);
+  std::vector<bool> all_names;
+  if (model.is_gguf) {
+    directory->metadata = read_gguf(model, further, table, directory->files, faults);
+  } else {
+    all_names = read_shards(model, further, table, directory->files, faults);
+  }
   if (model.index) {
     compare_with_index(*model.index, model.index_name, table, directory->files, all_names, faults);
   }
@@ -197,12 +228,16 @@ void Checkpoint::for_each(
 }
 
 const std::vector<ShardFile>& Checkpoint::files() const { return directory_->files; }
+const Metadata* Checkpoint::metadata() const {
+  return directory_->metadata ? &*directory_->metadata : nullptr;
+}
 const std::filesystem::path& Checkpoint::folder() const { return directory_->folder; }
 const std::vector<std::string>& Checkpoint::notes() const { return directory_->notes; }
 std::uint64_t Checkpoint::payload_bytes() const { return directory_->payload_bytes; }
 
 std::uint64_t Checkpoint::memory_bytes() const {
   std::uint64_t bytes = sizeof(Directory) + directory_->table.memory_bytes();
+  if (directory_->metadata) bytes += directory_->metadata->memory_bytes();
   for (const ShardFile& file : directory_->files) {
     bytes += sizeof(file) + file.path.native().capacity();
     for (const auto& copy : file.copies) bytes += sizeof(copy) + copy.native().capacity();

@@ -17,6 +17,8 @@
 
 namespace sluice::store {
 
+class Metadata;
+
 inline constexpr std::size_t kMaxDimensions = 8;
 
 /// Dimensions of a tensor, outermost first. Rank 0 is a scalar.
@@ -67,6 +69,8 @@ class Checkpoint {
   void for_each(FunctionRef<void(std::string_view name, const Tensor& tensor)> visit) const;
 
   const std::vector<ShardFile>& files() const;
+  /// What a GGUF model says about itself; null for other files.
+  const Metadata* metadata() const;
   /// The folder with config.json and the tokenizer.
   const std::filesystem::path& folder() const;
   /// Remarks for the user: files in the folder that are not part of the model, and the like.

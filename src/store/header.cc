@@ -229,12 +229,16 @@ simdjson::error_code read_entries(ondemand::document& document, std::string_view
 }  // namespace
 
 std::optional<std::uint64_t> tensor_bytes(DType dtype, const Shape& shape) {
-  std::uint64_t bytes = bytes_of(dtype);
   bool empty = false;
   for (const std::uint64_t size : shape.sizes()) empty = empty || size == 0;
   if (empty) return 0;  // also where the other dimensions alone would not fit
+  std::uint64_t elements = 1;
   for (const std::uint64_t size : shape.sizes()) {
-    if (__builtin_mul_overflow(bytes, size, &bytes)) return std::nullopt;
+    if (__builtin_mul_overflow(elements, size, &elements)) return std::nullopt;
+  }
+  std::uint64_t bytes = 0;
+  if (__builtin_mul_overflow(elements / elements_of(dtype), bytes_of(dtype), &bytes)) {
+    return std::nullopt;
   }
   return bytes;
 }

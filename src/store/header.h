@@ -23,7 +23,8 @@ struct HeaderTensor {
   bool sound = false;  ///< all of the above was given, and the span fits dtype and shape
 };
 
-/// Product of the dimensions times the element's size; nothing when it exceeds 64 bits.
+/// Product of the dimensions times the element's size; nothing when it exceeds 64 bits. The last
+/// dimension is whole blocks of a type that has them.
 std::optional<std::uint64_t> tensor_bytes(DType dtype, const Shape& shape);
 
 /// Parses headers; keeps its memory from one to the next.

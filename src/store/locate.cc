@@ -15,10 +15,12 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
 constexpr std::string_view kWeightSuffix = ".safetensors";
+constexpr std::string_view kGgufSuffix = ".gguf";
 constexpr std::string_view kSingleFile = "model.safetensors";
 constexpr std::uint32_t kMaxShards = 99999;
 constexpr std::string_view kExpected =
-    "a model's folder, its index (model.safetensors.index.json), or one of its weight files";
+    "a model's folder, its index (model.safetensors.index.json), one of its weight files, or a "
+    "GGUF file";
 
 bool is_there(const fs::path& path) {
   std::error_code ignored;
@@ -56,7 +58,7 @@ std::string listed(const std::vector<std::string>& names) {
 }
 
 bool looks_like_weights(std::string_view name) {
-  return name.find(kWeightSuffix) != std::string_view::npos || name.ends_with(".gguf");
+  return name.find(kWeightSuffix) != std::string_view::npos || name.ends_with(kGgufSuffix);
 }
 
 /// Notes what looks like weights beside the model and is not part of it.
@@ -102,11 +104,22 @@ std::vector<std::string> whole_set(const ShardName& part) {
   return names;
 }
 
+/// The GGUF file of this name, with the other parts of its set.
+ModelFiles gguf_files(fs::path folder, const std::string& name) {
+  const auto part = ShardName::parse(name, kGgufSuffix);
+  ModelFiles files;
+  files.folder = std::move(folder);
+  files.shards = part ? whole_set(*part) : std::vector{name};
+  files.is_gguf = true;
+  return files;
+}
+
 /// One part of each set of shards in the folder.
-std::vector<ShardName> sets_among(const std::vector<std::string>& names) {
+std::vector<ShardName> sets_among(const std::vector<std::string>& names,
+                                  std::string_view suffix = kWeightSuffix) {
   std::vector<ShardName> sets;
   for (const std::string& name : names) {
-    const auto part = ShardName::parse(name);
+    const auto part = ShardName::parse(name, suffix);
     if (!part || name.starts_with('.')) continue;
     const bool known = std::any_of(sets.begin(), sets.end(),
                                    [&](const ShardName& other) { return part->same_set(other); });
@@ -124,6 +137,16 @@ std::vector<std::string> ending_with(const std::vector<std::string>& names,
   return found;
 }
 
+/// A file of each GGUF model in the folder.
+std::vector<std::string> gguf_models(const std::vector<std::string>& names) {
+  std::vector<std::string> models;
+  for (const ShardName& set : sets_among(names, kGgufSuffix)) models.push_back(set.sibling(1));
+  for (const std::string& name : ending_with(names, kGgufSuffix)) {
+    if (!ShardName::parse(name, kGgufSuffix)) models.push_back(name);
+  }
+  return models;
+}
+
 /// The error for a folder in which nothing names itself a model.
 tl::unexpected<Error> no_model(const fs::path& folder, const std::vector<std::string>& names) {
   const auto weights = ending_with(names, kWeightSuffix);
@@ -133,15 +156,9 @@ tl::unexpected<Error> no_model(const fs::path& folder, const std::vector<std::st
                 "one of its files by name: {}",
                 folder.string(), listed(weights));
   }
-  if (!ending_with(names, ".gguf").empty()) {
-    return fail(ErrorKind::model_files,
-                "{}: only GGUF files in this folder; Sluice reads safetensors, GGUF is not "
-                "supported yet",
-                folder.string());
-  }
   return fail(ErrorKind::model_files,
               "{}: no model in this folder: expected model.safetensors.index.json and its shards, "
-              "or model.safetensors",
+              "model.safetensors, or a GGUF file",
               folder.string());
 }
 
@@ -161,6 +178,7 @@ struct Choice {
   fs::path folder;
   std::string index_name;           // empty: there is none
   std::vector<std::string> shards;  // without an index
+  std::string gguf;                 // or this file of a GGUF model
   std::vector<std::string> names;   // all in the folder
 };
 
@@ -175,7 +193,7 @@ Result<Choice> choose_in(const fs::path& folder, const std::vector<fs::path>& fu
       std::binary_search(everywhere.begin(), everywhere.end(), std::string(kSingleFile));
   if (has_default) indexes = {std::string("model") + std::string(kIndexSuffix)};
   const auto sets = sets_among(everywhere);
-  Choice choice = {folder, {}, {}, names};
+  Choice choice = {folder, {}, {}, {}, names};
   if (indexes.size() == 1 && (has_default || !has_single)) {
     choice.index_name = indexes[0];
   } else if (indexes.size() + sets.size() + (has_single ? 1 : 0) > 1) {
@@ -192,7 +210,16 @@ Result<Choice> choose_in(const fs::path& folder, const std::vector<fs::path>& fu
     SLUICE_ASSIGN(const auto snapshot, snapshot_of(folder));
     return choose_in(snapshot, further, true);
   } else {
-    return no_model(folder, names);
+    const auto models = gguf_models(names);
+    if (models.empty() || !ending_with(names, kWeightSuffix).empty()) {
+      return no_model(folder, names);
+    }
+    if (models.size() > 1) {
+      return fail(ErrorKind::model_files,
+                  "{}: more than one model in this folder; open one of them by name: {}",
+                  folder.string(), listed(models));
+    }
+    choice.gguf = models[0];
   }
   return choice;
 }
@@ -200,7 +227,8 @@ Result<Choice> choose_in(const fs::path& folder, const std::vector<fs::path>& fu
 Result<ModelFiles> locate_folder(const fs::path& path, const std::vector<fs::path>& further,
                                  FaultList& faults) {
   SLUICE_ASSIGN(Choice choice, choose_in(path, further));
-  ModelFiles files = choice.index_name.empty()
+  ModelFiles files = !choice.gguf.empty() ? gguf_files(std::move(choice.folder), choice.gguf)
+                     : choice.index_name.empty()
                          ? with_shards(std::move(choice.folder), std::move(choice.shards))
                          : with_index(std::move(choice.folder), choice.index_name, faults);
   note_strays(choice.names, files);
@@ -236,6 +264,7 @@ Status expect_file(const fs::path& path) {
 
 /// The model that a weight file belongs to: that of the index which names it, else its set.
 ModelFiles locate_weights(const fs::path& folder, const std::string& name, FaultList& faults) {
+  if (name.ends_with(kGgufSuffix)) return gguf_files(folder, name);
   const auto part = ShardName::parse(name);
   const std::string index_name = (part ? part->stem : "model") + std::string(kIndexSuffix);
   std::vector<std::string> notes;
@@ -264,10 +293,10 @@ std::optional<std::uint32_t> number_in(std::string_view digits) {
 
 }  // namespace
 
-std::optional<ShardName> ShardName::parse(std::string_view name) {
+std::optional<ShardName> ShardName::parse(std::string_view name, std::string_view suffix) {
   constexpr std::string_view kOf = "-of-";
-  if (!name.ends_with(kWeightSuffix)) return std::nullopt;
-  const std::string_view body = name.substr(0, name.size() - kWeightSuffix.size());
+  if (!name.ends_with(suffix)) return std::nullopt;
+  const std::string_view body = name.substr(0, name.size() - suffix.size());
   const std::size_t of = body.rfind(kOf);
   if (of == std::string_view::npos || of == 0) return std::nullopt;
   const std::size_t dash = body.rfind('-', of - 1);

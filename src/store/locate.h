@@ -20,6 +20,7 @@ struct ModelFiles {
   std::optional<Index> index;
   std::string index_name;           ///< in `folder`, when there is an index
   std::vector<std::string> shards;  ///< names in `folder` or one of the further ones, sorted
+  bool is_gguf = false;             ///< GGUF files; otherwise safetensors
   std::vector<std::string> notes;   ///< what lies there and is left alone
 };
 
@@ -35,7 +36,8 @@ Result<ModelFiles> locate(const std::filesystem::path& path,
 /// The snapshot of a model's folder in a Hugging Face cache (refs/, snapshots/, blobs/).
 Result<std::filesystem::path> snapshot_of(const std::filesystem::path& folder);
 
-/// A file name of a set: "model-00003-of-000096.safetensors" is number 3 of 96.
+/// A file name of a set: "model-00003-of-000096.safetensors" is number 3 of 96. GGUF's sets are
+/// named in the same way.
 struct ShardName {
   std::string stem;          ///< "model"
   std::uint32_t number = 0;  ///< from 1
@@ -43,7 +45,8 @@ struct ShardName {
   std::size_t digits = 0;  ///< of the number as written
   std::string rest;        ///< "-of-000096.safetensors"
 
-  static std::optional<ShardName> parse(std::string_view name);
+  static std::optional<ShardName> parse(std::string_view name,
+                                        std::string_view suffix = ".safetensors");
   /// The file name of another number of the same set.
   std::string sibling(std::uint32_t other) const;
   bool same_set(const ShardName& other) const {

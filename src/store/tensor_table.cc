@@ -114,8 +114,9 @@ Tensor TensorTable::tensor(std::uint32_t index) const {
   tensor.shape = kind.shape;
   tensor.file = file_of(index);
   tensor.offset = entry.offset;
-  tensor.bytes = bytes_of(kind.dtype);
-  for (const std::uint64_t size : kind.shape.sizes()) tensor.bytes *= size;  // checked on reading
+  std::uint64_t elements = 1;
+  for (const std::uint64_t size : kind.shape.sizes()) elements *= size;  // checked on reading
+  tensor.bytes = elements / elements_of(kind.dtype) * bytes_of(kind.dtype);
   return tensor;
 }
 

@@ -52,6 +52,9 @@ class TensorTable {
   Added add(std::string_view name, DType dtype, const Shape& shape, std::uint64_t offset);
   static constexpr std::uint32_t kMaxTensors = IdTable::kMaxIds;
 
+  /// Moves a tensor `bytes` to the back of its file.
+  void move(std::uint32_t index, std::uint64_t bytes) { entries_[index].offset += bytes; }
+
   std::optional<std::uint32_t> find(std::string_view name) const;
 
   /// Finds many names, fastest when they come in the order of the table or its reverse.

@@ -35,8 +35,8 @@ std::string_view foreign_format(std::string_view start) {
       {"version https://git-lfs",
        "is a Git-LFS pointer, not the file itself; run `git lfs pull` in its folder, or download "
        "the file"},
-      {"GGUF", "is a GGUF file; Sluice reads safetensors, GGUF is not supported yet"},
-      {"FUGG", "is a GGUF file of a big-endian machine; GGUF is not supported yet"},
+      {"GGUF", "is a GGUF file; give it a name that ends in .gguf, and open it by that name"},
+      {"FUGG", "is a GGUF file in big-endian byte order; Sluice reads little-endian ones"},
       {"PK\x03\x04",
        "is a zip archive (a PyTorch checkpoint?); Sluice reads safetensors, so download the "
        "model's safetensors files"},

@@ -184,7 +184,8 @@ TEST(Open, AFolderWithoutAModelSaysWhatIsThere) {
   TempFolder folder;
   expect_says(fault_of(folder.path()), {"no model in this folder", kIndex});
   folder.write("weights.gguf", "GGUF");
-  expect_says(fault_of(folder.path()), {"GGUF is not supported yet"});
+  expect_says(fault_of(folder.path()),
+              {"weights.gguf: the file ends at byte 4, inside the version"});
   folder.write("adapter.safetensors", weight_file_of({"a"}));
   expect_says(fault_of(folder.path()), {"by name: 'adapter.safetensors'"});
   expect_says(fault_of(folder / "nothing"), {"nothing: no such file or folder"});
@@ -192,8 +193,8 @@ TEST(Open, AFolderWithoutAModelSaysWhatIsThere) {
 
 TEST(Open, TheFormatsOfOthersAreNamed) {
   TempFolder folder;
-  expect_says(fault_of(folder.write("x.gguf", "GGUF\x03\0\0\0 and so on")),
-              {"x.gguf", "GGUF is not supported yet"});
+  expect_says(fault_of(folder.write("x.safetensors", "GGUF and so on")),
+              {"x.safetensors", "give it a name that ends in .gguf"});
   expect_says(
       fault_of(folder.write("model.safetensors",
                             "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n")),
