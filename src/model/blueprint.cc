@@ -120,6 +120,42 @@ std::optional<kernels::WeightFormat> BlueprintBuilder::plain_format(const std::s
   return std::nullopt;
 }
 
+/// The format of a matrix: plain, or one of GGUF's blocks.
+std::optional<kernels::WeightFormat> BlueprintBuilder::format_of(const std::string& name,
+                                                                 DType dtype) {
+  using kernels::WeightFormat;
+  switch (dtype) {
+    case DType::q4_0:
+      return WeightFormat::q4_0;
+    case DType::q4_1:
+      return WeightFormat::q4_1;
+    case DType::q5_0:
+      return WeightFormat::q5_0;
+    case DType::q5_1:
+      return WeightFormat::q5_1;
+    case DType::q8_0:
+      return WeightFormat::q8_0;
+    case DType::q2_k:
+      return WeightFormat::q2_k;
+    case DType::q3_k:
+      return WeightFormat::q3_k;
+    case DType::q4_k:
+      return WeightFormat::q4_k;
+    case DType::q5_k:
+      return WeightFormat::q5_k;
+    case DType::q6_k:
+      return WeightFormat::q6_k;
+    case DType::iq4_nl:
+      return WeightFormat::iq4_nl;
+    case DType::iq4_xs:
+      return WeightFormat::iq4_xs;
+    case DType::mxfp4:
+      return WeightFormat::mxfp4_blocks;
+    default:
+      return plain_format(name, dtype);
+  }
+}
+
 void BlueprintBuilder::check_shape(const std::string& name, const store::Shape& found,
                                    std::span<const std::uint64_t> expected) {
   if (std::ranges::equal(found.sizes(), expected)) return;
@@ -132,7 +168,7 @@ Matrix BlueprintBuilder::matrix(const std::string& name, std::size_t rows, std::
   const std::array<std::uint64_t, 2> expected = {rows, columns};
   const auto found = find(name, {Wanted::Kind::matrix, expected});
   if (!found) return {};
-  const auto format = plain_format(name, found->dtype);
+  const auto format = format_of(name, found->dtype);
   const std::size_t before = faults_.size();
   check_shape(name, found->shape, expected);
   if (!format || faults_.size() != before) return {};
@@ -168,12 +204,13 @@ Vector BlueprintBuilder::vector(const std::string& name, std::size_t count, bool
 }
 
 EmbeddingTable BlueprintBuilder::embedding(const std::string& name, std::size_t rows,
-                                           std::size_t columns) {
+                                           std::size_t columns, bool tied) {
   const std::array<std::uint64_t, 2> expected = {rows, columns};
-  const auto found = find(name, {Wanted::Kind::matrix, expected});
-  if (!found) return {};
-  check_shape(name, found->shape, expected);
-  const auto format = plain_format(name, found->dtype);
+  const Wanted wanted = {Wanted::Kind::matrix, expected};
+  const auto found = tied ? tensors_.find(name, wanted) : find(name, wanted);
+  if (!found) return {};  // a tied one will be missed as the head
+  if (!tied) check_shape(name, found->shape, expected);
+  const auto format = format_of(name, found->dtype);
   if (!format) return {};
   blueprint_.embedding = {found->extent, *format, rows, columns};
   return blueprint_.embedding;

@@ -96,7 +96,9 @@ class BlueprintBuilder {
   /// A tensor of `count` elements in all, of any shape. With `padded`, of at least `count`.
   Vector vector(const std::string& name, std::size_t count, bool padded = false);
 
-  EmbeddingTable embedding(const std::string& name, std::size_t rows, std::size_t columns);
+  /// With `tied`, the same tensor is asked for as the output head, whose class has its bytes.
+  EmbeddingTable embedding(const std::string& name, std::size_t rows, std::size_t columns,
+                           bool tied = false);
 
   /// A routed expert matrix: w1 (gate), w2 (down) or w3 (up).
   struct ExpertMatrix {
@@ -118,6 +120,7 @@ class BlueprintBuilder {
 
  private:
   std::optional<SourceTensor> find(const std::string& name, const Wanted& wanted);
+  std::optional<kernels::WeightFormat> format_of(const std::string& name, DType dtype);
   std::optional<kernels::WeightFormat> plain_format(const std::string& name, DType dtype);
   void check_shape(const std::string& name, const store::Shape& found,
                    std::span<const std::uint64_t> expected);

@@ -70,4 +70,8 @@ class Fields {
   std::set<std::string, std::less<>> seen_;
 };
 
+/// Takes note of the fields that transformers writes into every config; none means anything to the
+/// arithmetic.
+void pass_boilerplate(Fields& fields);
+
 }  // namespace sluice::model

@@ -14,42 +14,6 @@ constexpr std::uint64_t kMost = std::uint64_t{1} << 24;
 
 using Kind = Fields::Kind;
 
-/// Defaults for generation, which the user's own settings replace.
-void pass_generation_defaults(Fields& fields) {
-  fields.unused(Kind::flag, {"do_sample"});
-  fields.unused(Kind::integer, {"encoder_no_repeat_ngram_size", "forced_bos_token_id", "max_length",
-                                "min_length", "no_repeat_ngram_size", "num_beam_groups",
-                                "num_beams", "num_return_sequences", "top_k"});
-  fields.unused(Kind::number, {"diversity_penalty", "length_penalty", "repetition_penalty",
-                               "temperature", "top_p", "typical_p"});
-  fields.unused(Kind::list, {"bad_words_ids", "begin_suppress_tokens", "suppress_tokens",
-                             "exponential_decay_length_penalty"});
-  fields.ignore({"early_stopping", "forced_eos_token_id"});  // of more than one kind by design
-}
-
-/// Fields that transformers writes into every config; none means anything to the arithmetic.
-void pass_boilerplate(Fields& fields) {
-  fields.unused(Kind::text,
-                {"_name_or_path", "dtype", "torch_dtype", "transformers_version", "model_type",
-                 "problem_type", "prefix", "finetuning_task", "tokenizer_class"});
-  fields.unused(Kind::flag,
-                {"use_cache", "return_dict", "return_dict_in_generate", "output_attentions",
-                 "output_hidden_states", "output_scores", "use_bfloat16", "tf_legacy_loss",
-                 "torchscript", "is_decoder", "remove_invalid_values"});
-  fields.unused(Kind::integer, {"bos_token_id", "pad_token_id", "sep_token_id",
-                                "decoder_start_token_id", "chunk_size_feed_forward"});
-  fields.unused(Kind::number, {"initializer_range"});
-  fields.unused(Kind::list, {"architectures"});
-  fields.unused(Kind::object, {"auto_map", "id2label", "label2id", "task_specific_params"});
-  fields.ignore({"eos_token_id"});  // read_end_ids()
-  pass_generation_defaults(fields);
-  fields.expect("add_cross_attention", false);
-  fields.expect("cross_attention_hidden_size", nullptr);
-  fields.expect("is_encoder_decoder", false);
-  fields.expect("tie_encoder_decoder", false);
-  fields.expect("pruned_heads", nlohmann::json::object());
-}
-
 /// The lists count layers from 1 (SPEC trap 11); together they must name each layer once.
 void read_layer_kinds(Fields& fields, KimiConfig& config) {
   const auto kda = fields.counts("kda_layers", kMost);

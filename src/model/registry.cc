@@ -5,6 +5,8 @@
 
 #include "model/fields.h"
 #include "model/kimi.h"
+#include "model/llama.h"
+#include "store/metadata.h"
 
 namespace sluice::model {
 namespace {
@@ -19,8 +21,22 @@ struct Entry {
 };
 
 constexpr std::array kArchitectures = {
-    Entry{"kimi_k3", &open_kimi, &imagine_kimi},
-    Entry{"kimi_linear", &open_kimi, &imagine_kimi},
+    Entry{"kimi_k3", &open_kimi, &imagine_kimi}, Entry{"kimi_linear", &open_kimi, &imagine_kimi},
+    Entry{"llama", &open_llama, &imagine_llama}, Entry{"mistral", &open_llama, &imagine_llama},
+    Entry{"qwen2", &open_llama, &imagine_llama}, Entry{"qwen3", &open_llama, &imagine_llama},
+};
+
+/// The same for GGUF, by general.architecture.
+struct GgufEntry {
+  const char* architecture;
+  Result<std::unique_ptr<Architecture>> (*open)(const store::Checkpoint& checkpoint,
+                                                std::span<const io::FileId> files);
+};
+
+constexpr std::array kGgufArchitectures = {
+    GgufEntry{"llama", &open_llama_gguf},
+    GgufEntry{"qwen2", &open_llama_gguf},
+    GgufEntry{"qwen3", &open_llama_gguf},
 };
 
 // The largest config.json in the field is a few hundred KiB.
@@ -45,10 +61,24 @@ Result<Chosen> choose(const std::filesystem::path& path) {
               path.string(), name.substr(0, 60), known);
 }
 
+Result<std::unique_ptr<Architecture>> open_gguf(const store::Checkpoint& checkpoint,
+                                                std::span<const io::FileId> files) {
+  SLUICE_ASSIGN(const std::string_view name, checkpoint.metadata()->text("general.architecture"));
+  std::string known;
+  for (const GgufEntry& entry : kGgufArchitectures) {
+    if (name == entry.architecture) return entry.open(checkpoint, files);
+    known += fmt::format(" {}", entry.architecture);
+  }
+  return fail(ErrorKind::model_files,
+              "{}: architecture '{}' is not supported; supported in GGUF:{}",
+              checkpoint.metadata()->file(), name.substr(0, 60), known);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Architecture>> open_architecture(const store::Checkpoint& checkpoint,
                                                         std::span<const io::FileId> files) {
+  if (checkpoint.metadata() != nullptr) return open_gguf(checkpoint, files);
   SLUICE_ASSIGN(const Chosen chosen, choose(checkpoint.folder() / "config.json"));
   return chosen.entry->open(chosen.config, checkpoint, files);
 }

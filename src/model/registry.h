@@ -12,9 +12,9 @@
 
 namespace sluice::model {
 
-/// Chooses the architecture by config.json's model_type and matches it against the checkpoint.
-/// `files`: the reader's ids of checkpoint.files(). ErrorKind::model_files on anything that is
-/// missing, unknown or does not fit together.
+/// Chooses the architecture by config.json's model_type, or by a GGUF file's own word, and matches
+/// it against the checkpoint. `files`: the reader's ids of checkpoint.files().
+/// ErrorKind::model_files on anything that is missing, unknown or does not fit together.
 Result<std::unique_ptr<Architecture>> open_architecture(const store::Checkpoint& checkpoint,
                                                         std::span<const io::FileId> files);
 

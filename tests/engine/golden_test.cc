@@ -9,7 +9,10 @@
 namespace sluice::engine {
 namespace {
 
-constexpr float kTolerance = 2e-3f;
+/// Of logits and hidden states; the families of transformers have float32 sums on both sides.
+float tolerance(const std::string& name) {
+  return name.starts_with("k3-") || name.starts_with("kl-") ? 2e-3f : 1e-3f;
+}
 
 float largest_difference(std::span<const float> a, std::span<const float> b) {
   EXPECT_EQ(a.size(), b.size());
@@ -43,7 +46,7 @@ TEST_P(Golden, Promise1LogitsAndHiddenStatesAreTheReferences) {
     ASSERT_TRUE(result) << result.error().message;
     const auto folder = golden_folder(GetParam());
     const auto logits = read_floats(folder / prompt["logits"]["file"].get<std::string>());
-    EXPECT_LT(largest_difference(result->logits, logits), kTolerance);
+    EXPECT_LT(largest_difference(result->logits, logits), tolerance(GetParam()));
     std::vector<float> last;  // [layers, hidden] of the last position
     for (std::size_t layer = 0; layer < engine->shape().layers; ++layer) {
       const auto at = result->hidden.begin() +
@@ -51,7 +54,7 @@ TEST_P(Golden, Promise1LogitsAndHiddenStatesAreTheReferences) {
       last.insert(last.end(), at, at + static_cast<std::ptrdiff_t>(hidden));
     }
     const auto states = read_floats(folder / prompt["hidden_last"]["file"].get<std::string>());
-    EXPECT_LT(largest_difference(last, states), kTolerance);
+    EXPECT_LT(largest_difference(last, states), tolerance(GetParam()));
   }
 }
 
@@ -99,7 +102,11 @@ TEST_P(Golden, Promise1GreedyTokensAreTheReferences) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, Golden,
-                         ::testing::Values("k3-tiny", "k3-small", "kl-tiny", "k3-nano"),
+                         ::testing::Values("k3-tiny", "k3-small", "kl-tiny", "k3-nano",
+                                           "llama-tiny", "llama3-tiny", "llama-linear-tiny",
+                                           "llama-yarn-tiny", "mistral-tiny", "qwen2-tiny",
+                                           "qwen3-tiny", "gguf-plain-tiny", "gguf-blocks-tiny",
+                                           "gguf-super-tiny"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -99,11 +99,13 @@ TEST_P(SameBits, Promise2EveryBudgetThreadCountChunkAndReader) {
 TEST_P(SameBits, Promise2AChunkThatNeedsMoreExpertsThanThereIsRoomFor) {
   // Over 200 positions nearly every expert of a layer is picked; the banks hold a few.
   std::vector<std::int32_t> tokens;
-  for (std::int32_t i = 0; i < 200; ++i) tokens.push_back((i * 37 + 5) % 500);
   EngineOptions options;
   options.all_logits = true;
   const auto engine = open_engine(GetParam(), options);
   ASSERT_TRUE(engine) << engine.error().message;
+  const auto ids =
+      static_cast<std::int32_t>(std::min<std::size_t>((*engine)->shape().vocabulary, 500));
+  for (std::int32_t i = 0; i < 200; ++i) tokens.push_back((i * 37 + 5) % ids);
   const auto expected = trace(**engine, tokens);
   ASSERT_TRUE(expected) << expected.error().message;
   options.chunk = 200;
@@ -125,7 +127,7 @@ TEST_P(SameBits, Promise2SecondRunWithWarmCaches) {
   const auto second = trace(**engine, tokens);
   ASSERT_TRUE(first && second);
   EXPECT_TRUE(same_bits(*first, *second));
-  EXPECT_GT((*engine)->statistics().expert_hits, 0u);
+  EXPECT_TRUE((*engine)->shape().experts == 0 || (*engine)->statistics().expert_hits > 0);
 }
 
 TEST_P(SameBits, Promise2ReadsThatComeLateAndOutOfOrder) {
@@ -203,7 +205,7 @@ TEST_P(SameBits, Promise2GuessesOfTheNextExperts) {
       EXPECT_LE(statistics.guessed_bytes, statistics.bytes_of(io::Purpose::expert));
     }
   }
-  EXPECT_GT(guessed, 0u);
+  EXPECT_TRUE(guessed > 0 || (*engine)->shape().experts == 0);
 }
 
 /// Plenty and nothing in turns, a second apart; then plenty for good.
@@ -242,12 +244,15 @@ TEST_P(SameBits, Promise2MemoryPressureInMidRun) {
       ASSERT_TRUE(found) << found.error().message;
       EXPECT_TRUE(same_bits(*found, *expected)) << "ram +" << more;
     }
+    if ((*engine)->shape().experts == 0) continue;  // there are no banks to shrink
     EXPECT_GT((*shaken)->statistics().most_gone_bytes, 0u) << more;
     EXPECT_LT((*shaken)->statistics().gone_bytes, (*shaken)->statistics().most_gone_bytes);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Checkpoints, SameBits, ::testing::Values("k3-tiny", "k3-small", "kl-tiny"),
+INSTANTIATE_TEST_SUITE_P(Checkpoints, SameBits,
+                         ::testing::Values("k3-tiny", "k3-small", "kl-tiny", "llama-tiny",
+                                           "gguf-plain-tiny", "gguf-super-tiny"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -1,0 +1,316 @@
+#include "model/llama_config.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/fields.h"
+
+namespace sluice::model {
+namespace {
+
+// Larger than any model of these families will be, small enough that no product of two overflows.
+constexpr std::uint64_t kMost = std::uint64_t{1} << 24;
+constexpr std::uint64_t kMostPositions = std::uint64_t{1} << 32;
+constexpr double kMostFactor = 1e6;
+
+void check_attention(const LlamaConfig& config, std::vector<std::string>& faults,
+                     std::string_view where) {
+  const GqaConfig& attention = config.attention;
+  if (attention.heads % std::max<std::size_t>(attention.kv_heads, 1) != 0) {
+    faults.push_back(fmt::format("{}: {} key and value heads do not divide {} heads", where,
+                                 attention.kv_heads, attention.heads));
+  }
+  if (attention.dim % 2 != 0) {
+    faults.push_back(
+        fmt::format("{}: a head of {} numbers cannot be rotated in pairs", where, attention.dim));
+  }
+}
+
+void read_scaling(Fields fields, const std::string& type, LlamaConfig& config) {
+  RopeConfig& rope = config.rope;
+  using Scaling = RopeConfig::Scaling;
+  if (type == "default") {
+    rope.scaling = Scaling::none;
+  } else if (type == "linear") {
+    rope.scaling = Scaling::linear;
+  } else if (type == "llama3") {
+    rope.scaling = Scaling::llama3;
+  } else if (type == "yarn") {
+    rope.scaling = Scaling::yarn;
+  } else {
+    fields.fault("rope_type", fmt::format("'{}' is not supported, only default, linear, llama3 and "
+                                          "yarn",
+                                          type.substr(0, 40)));
+  }
+  if (rope.scaling == Scaling::none) return fields.finish();
+  rope.factor = fields.number("factor", 1, kMostFactor);
+  if (rope.scaling == Scaling::llama3) {
+    rope.low_frequency_factor = fields.number("low_freq_factor", 1e-3, kMostFactor);
+    rope.high_frequency_factor = fields.number("high_freq_factor", 1e-3, kMostFactor);
+    if (rope.high_frequency_factor <= rope.low_frequency_factor) {
+      fields.fault("high_freq_factor", "must be more than low_freq_factor");
+    }
+    rope.original_positions =
+        static_cast<double>(fields.count("original_max_position_embeddings", 1, kMostPositions));
+  }
+  if (rope.scaling == Scaling::yarn) {
+    rope.original_positions = static_cast<double>(fields.count_or(
+        "original_max_position_embeddings", config.max_positions, 1, kMostPositions));
+    rope.beta_fast = fields.optional_number("beta_fast", 1e-3, kMostFactor).value_or(32);
+    rope.beta_slow = fields.optional_number("beta_slow", 1e-3, kMostFactor).value_or(1);
+    rope.attention_factor = fields.optional_number("attention_factor", 1e-3, 1e3).value_or(0);
+    rope.truncate = fields.flag_or("truncate", true);
+    fields.expect("mscale", nullptr);
+    fields.expect("mscale_all_dim", nullptr);
+  }
+  fields.finish();
+}
+
+/// Of transformers before version 5: rope_theta and rope_scaling; since then rope_parameters.
+void read_rope(Fields& fields, LlamaConfig& config) {
+  config.rope.dim = config.attention.dim;
+  fields.expect("rope_interleaved", false);
+  const bool together = fields.has("rope_parameters");
+  const char* const name = together ? "rope_parameters" : "rope_scaling";
+  if (!together) {
+    config.rope.base = fields.optional_number("rope_theta", 1, 1e12).value_or(10000);
+  }
+  fields.ignore({"rope_parameters", "rope_scaling", "rope_theta"});
+  if (!fields.has(name)) return;
+  Fields scaling = fields.object(name);
+  if (together) config.rope.base = scaling.number("rope_theta", 1, 1e12);
+  const std::string old_type = scaling.text_or("type", "default");
+  const std::string type = scaling.text_or("rope_type", old_type);
+  scaling.expect("partial_rotary_factor", 1.0);
+  read_scaling(std::move(scaling), type, config);
+}
+
+/// Attention to the last positions only is not supported; a window as long as the context is none.
+void check_window(Fields& fields, const LlamaConfig& config) {
+  const bool used = fields.flag_or("use_sliding_window", config.model_type == "mistral");
+  const std::uint64_t window = fields.count_or("sliding_window", 0, 1, kMostPositions);
+  if (used && window > 0 && window < config.max_positions) {
+    fields.fault("sliding_window",
+                 fmt::format("attention to the last {} positions only is not supported", window));
+  }
+  fields.ignore({"max_window_layers", "layer_types"});
+}
+
+void read_fields(Fields& fields, LlamaConfig& config) {
+  pass_boilerplate(fields);
+  config.model_type = fields.text("model_type");
+  config.hidden = fields.count("hidden_size", 1, kMost);
+  config.layers = fields.count("num_hidden_layers", 1, 4096);
+  config.vocabulary = fields.count("vocab_size", 1, kMost);
+  config.width = fields.count("intermediate_size", 1, kMost);
+  config.epsilon = static_cast<float>(fields.number("rms_norm_eps", 1e-12, 1e-1));
+  config.max_positions = fields.count("max_position_embeddings", 1, kMostPositions);
+  config.tied = fields.flag_or("tie_word_embeddings", false);
+  GqaConfig& attention = config.attention;
+  attention.heads = fields.count("num_attention_heads", 1, 4096);
+  attention.kv_heads = fields.count_or("num_key_value_heads", attention.heads, 1, 4096);
+  attention.dim = fields.count_or("head_dim", config.hidden / attention.heads, 1, 4096);
+  if (config.model_type == "qwen2") {
+    attention.bias = true;
+  } else {
+    attention.bias = fields.flag_or("attention_bias", false);
+    attention.output_bias = attention.bias;
+  }
+  attention.head_norm = config.model_type == "qwen3";
+  fields.expect("hidden_act", "silu", false);
+  fields.expect("mlp_bias", false);
+  fields.expect("pretraining_tp", 1);
+  fields.expect("quantization_config", nullptr);
+  fields.ignore({"attention_dropout", "is_llama_config", "transformers.js_config",
+                 "attn_implementation", "_attn_implementation_autoset", "pad_token"});
+  check_window(fields, config);
+  read_rope(fields, config);
+  fields.finish();
+}
+
+void read_end_ids(const nlohmann::json& root, LlamaConfig& config,
+                  std::vector<std::string>& faults) {
+  const auto found = root.find("eos_token_id");
+  if (found == root.end() || found->is_null()) return;
+  const nlohmann::json list = found->is_array() ? *found : nlohmann::json::array({*found});
+  for (const nlohmann::json& id : list) {
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= config.vocabulary) {
+      faults.emplace_back("config.json: eos_token_id: expected ids of the vocabulary");
+      return;
+    }
+    config.end_ids.push_back(id.get<std::int32_t>());
+  }
+}
+
+/// The metadata of one architecture, key by key; faults are collected.
+class MetadataReader {
+ public:
+  MetadataReader(const store::Metadata& metadata, std::string architecture)
+      : metadata_(metadata), prefix_(architecture + ".") {}
+
+  std::uint64_t count(std::string_view name, std::uint64_t least, std::uint64_t most,
+                      std::optional<std::uint64_t> absent = std::nullopt) {
+    return take(metadata_.count(known(name), least, most, absent), absent.value_or(least));
+  }
+  double number(std::string_view name, double least, double most,
+                std::optional<double> absent = std::nullopt) {
+    const std::string key = known(name);
+    const double value = take(metadata_.number(key, absent), least);
+    if (value >= least && value <= most) return value;
+    fault(key, fmt::format("expected a number from {} to {}, found {}", least, most, value));
+    return least;
+  }
+  std::string text(std::string_view name, std::string_view absent) {
+    return std::string(take(metadata_.text(known(name), absent), absent));
+  }
+  bool flag(std::string_view name, bool absent) {
+    return take(metadata_.flag(known(name), absent), absent);
+  }
+  void ignore(std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names) known(name);
+  }
+  void fault(std::string_view key, std::string_view what) {
+    faults_.push_back(fmt::format("{}: metadata {}: {}", metadata_.file(), key, what));
+  }
+
+  /// A key of the architecture that nobody asked for is a fault: what it means is not known.
+  void finish() {
+    for (std::size_t i = 0; i < metadata_.size(); ++i) {
+      const std::string key(metadata_.key(i));
+      if (!key.starts_with(prefix_) || std::ranges::find(known_, key) != known_.end()) continue;
+      fault(key, "not understood; a model that needs it would be computed wrongly without it");
+    }
+  }
+
+  std::vector<std::string>& faults() { return faults_; }
+
+ private:
+  template <class T>
+  T take(Result<T> value, T otherwise) {
+    if (value) return *value;
+    faults_.push_back(value.error().message);
+    return otherwise;
+  }
+  std::string known(std::string_view name) {
+    return known_.emplace_back(prefix_ + std::string(name));
+  }
+
+  const store::Metadata& metadata_;
+  std::string prefix_;
+  std::vector<std::string> known_;
+  std::vector<std::string> faults_;
+};
+
+void read_rope(MetadataReader& reader, LlamaConfig& config) {
+  RopeConfig& rope = config.rope;
+  rope.dim = reader.count("rope.dimension_count", 2, 4096, config.attention.dim);
+  if (rope.dim != config.attention.dim) {
+    reader.fault("rope.dimension_count", "heads that are rotated in part are not supported");
+    rope.dim = config.attention.dim;
+  }
+  rope.base = reader.number("rope.freq_base", 1, 1e12, 10000);
+  // The converters of these files reorder llama's heads so that neighbours make pairs.
+  rope.neighbours = config.model_type == "llama";
+  const std::string type = reader.text("rope.scaling.type", "none");
+  reader.ignore({"rope.scaling.finetuned"});
+  const double old_factor = reader.number("rope.scale_linear", 1, kMostFactor, 1);
+  rope.factor = reader.number("rope.scaling.factor", 1, kMostFactor, old_factor);
+  const auto original =
+      reader.count("rope.scaling.original_context_length", 1, kMostPositions, config.max_positions);
+  const double attention = reader.number("rope.scaling.attn_factor", 1e-3, 1e3, 1);
+  rope.beta_fast = reader.number("rope.scaling.yarn_beta_fast", 1e-3, kMostFactor, 32);
+  rope.beta_slow = reader.number("rope.scaling.yarn_beta_slow", 1e-3, kMostFactor, 1);
+  if (type == "yarn") {
+    rope.scaling = RopeConfig::Scaling::yarn;
+    rope.original_positions = static_cast<double>(original);
+    rope.attention_factor = attention * (rope.factor > 1 ? 0.1 * std::log(rope.factor) + 1 : 1);
+  } else if (type == "linear" || (type == "none" && old_factor > 1)) {
+    rope.scaling = RopeConfig::Scaling::linear;
+  } else if (type != "none") {
+    reader.fault("rope.scaling.type", fmt::format("'{}' is not supported, only none, linear and "
+                                                  "yarn",
+                                                  type.substr(0, 40)));
+  }
+}
+
+void read_end_ids(const store::Metadata& metadata, LlamaConfig& config,
+                  std::vector<std::string>& faults) {
+  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                          "tokenizer.ggml.eom_token_id"}) {
+    if (!metadata.has(key)) continue;
+    const auto id = metadata.count(key, 0, config.vocabulary - 1);
+    if (id) {
+      config.end_ids.push_back(static_cast<std::int32_t>(*id));
+    } else {
+      faults.push_back(id.error().message);
+    }
+  }
+}
+
+}  // namespace
+
+Result<LlamaConfig> parse_llama_config(const std::string& text) {
+  SLUICE_ASSIGN(const nlohmann::json root, parse_object(text, "config.json"));
+  LlamaConfig config;
+  std::vector<std::string> faults;
+  Fields fields(root, "config.json", faults);
+  read_fields(fields, config);
+  check_attention(config, faults, "config.json");
+  read_end_ids(root, config, faults);
+  if (!faults.empty()) return fail(ErrorKind::model_files, "{}", fmt::join(faults, "\n"));
+  return config;
+}
+
+Result<LlamaConfig> read_llama_metadata(const store::Checkpoint& checkpoint,
+                                        const store::Metadata& metadata) {
+  LlamaConfig config;
+  config.gguf = true;
+  SLUICE_ASSIGN(const std::string_view architecture, metadata.text("general.architecture"));
+  config.model_type = architecture;
+  MetadataReader reader(metadata, config.model_type);
+  config.hidden = reader.count("embedding_length", 1, kMost);
+  config.layers = reader.count("block_count", 1, 4096);
+  config.width = reader.count("feed_forward_length", 1, kMost);
+  config.max_positions = reader.count("context_length", 1, kMostPositions);
+  config.epsilon =
+      static_cast<float>(reader.number("attention.layer_norm_rms_epsilon", 1e-12, 1e-1));
+  GqaConfig& attention = config.attention;
+  attention.heads = reader.count("attention.head_count", 1, 4096);
+  attention.kv_heads = reader.count("attention.head_count_kv", 1, 4096, attention.heads);
+  attention.dim = reader.count("attention.key_length", 1, 4096, config.hidden / attention.heads);
+  if (reader.count("attention.value_length", 1, 4096, attention.dim) != attention.dim) {
+    reader.fault("attention.value_length", "must equal attention.key_length");
+  }
+  attention.bias = checkpoint.find("blk.0.attn_q.bias").has_value();
+  attention.output_bias = checkpoint.find("blk.0.attn_output.bias").has_value();
+  attention.head_norm = checkpoint.find("blk.0.attn_q_norm.weight").has_value();
+  config.rope_divisors = checkpoint.find("rope_freqs.weight").has_value();
+  config.tied = !checkpoint.find("output.weight");
+  // The vocabulary is as long as the embedding; the key repeats it.
+  const auto embedding = checkpoint.find("token_embd.weight");
+  config.vocabulary = embedding && embedding->shape.rank == 2 ? embedding->shape.size[0] : 1;
+  if (reader.count("expert_count", 0, kMost, 0) != 0) {
+    reader.fault("expert_count", "mixtures of experts of this architecture are not supported");
+  }
+  reader.ignore({"vocab_size", "tensor_data_layout", "expert_used_count"});
+  if (!reader.flag("attention.causal", true)) {
+    reader.fault("attention.causal", "attention to later positions is not supported");
+  }
+  const std::uint64_t window = reader.count("attention.sliding_window", 0, kMostPositions, 0);
+  if (window > 0 && window < config.max_positions) {
+    reader.fault("attention.sliding_window",
+                 "attention to the last positions only is not supported");
+  }
+  read_rope(reader, config);
+  reader.finish();
+  check_attention(config, reader.faults(), metadata.file());
+  read_end_ids(metadata, config, reader.faults());
+  if (!reader.faults().empty()) {
+    return fail(ErrorKind::model_files, "{}", fmt::join(reader.faults(), "\n"));
+  }
+  return config;
+}
+
+}  // namespace sluice::model
