@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "cli/flags.h"
-#include "store/checkpoint.h"
+#include "engine/model_text.h"
 
 namespace sluice::cli {
 namespace {
@@ -41,7 +41,8 @@ Result<bool> parse_switch(const std::string& text) {
 }  // namespace
 
 void add_model(CLI::App& app, std::filesystem::path& model) {
-  app.add_option("MODEL", model, "The model's folder, as downloaded; or its index or weight file")
+  app.add_option("MODEL", model,
+                 "The model's folder, as downloaded; or its index, weight file or GGUF file")
       ->required();
 }
 
@@ -156,7 +157,7 @@ std::filesystem::path cache_folder() {
 }
 
 Result<std::filesystem::path> model_folder(const std::filesystem::path& model) {
-  return store::folder_of_model(model);
+  return engine::text_folder(model);
 }
 
 }  // namespace sluice::cli

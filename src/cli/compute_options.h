@@ -51,7 +51,7 @@ engine::EngineOptions engine_options(const ComputeOptions& options, std::size_t 
 /// there is no such place.
 std::filesystem::path cache_folder();
 
-/// The folder with config.json and the tokenizer of MODEL, as store::folder_of_model().
+/// The folder with config.json and the tokenizer of MODEL, as engine::text_folder().
 Result<std::filesystem::path> model_folder(const std::filesystem::path& model);
 
 }  // namespace sluice::cli

@@ -12,18 +12,22 @@ using text::ChatTurn;
 using text::Segment;
 
 Conversation::Conversation(const text::Tokenizer& tokenizer, ChatFormat format, ChatStyle style)
-    : tokenizer_(&tokenizer), format_(format), style_(std::move(style)) {
-  if (format_.kind() == ChatFormat::Kind::kimi_k2) style_.thinking = false;
+    : tokenizer_(&tokenizer), format_(std::move(format)), style_(std::move(style)) {
+  const auto kind = format_.kind();
+  if (kind == ChatFormat::Kind::kimi_k2 || kind == ChatFormat::Kind::chatml) {
+    style_.thinking = false;
+  }
 }
 
 Result<Conversation> Conversation::create(const text::Tokenizer& tokenizer, ChatStyle style) {
-  SLUICE_ASSIGN(const ChatFormat format, ChatFormat::detect(tokenizer));
-  Conversation conversation(tokenizer, format, std::move(style));
+  SLUICE_ASSIGN(ChatFormat format, ChatFormat::detect(tokenizer));
+  Conversation conversation(tokenizer, std::move(format), std::move(style));
   SLUICE_ASSIGN(conversation.preface_, conversation.preface(conversation.style_));
   return conversation;
 }
 
 Result<std::vector<std::int32_t>> Conversation::preface(const ChatStyle& style) const {
+  if (format_.kind() == ChatFormat::Kind::jinja) return std::vector<std::int32_t>();
   ChatRequest request;
   const ChatTurn system = {"system", style.system};
   if (!style.system.empty()) request.messages = text::messages_of({&system, 1});
@@ -33,23 +37,50 @@ Result<std::vector<std::int32_t>> Conversation::preface(const ChatStyle& style) 
   return format_.encode(*tokenizer_, request);
 }
 
+/// The template writes the whole conversation; what follows the last answer is new.
+Status Conversation::ask_by_template(std::string question) {
+  if (history_.empty() && !style_.system.empty()) history_.push_back({"system", style_.system});
+  const std::size_t answered = history_.size();
+  history_.push_back({"user", std::move(question)});
+  ChatRequest request;
+  request.messages = text::messages_of(history_);
+  request.thinking = style_.thinking;
+  if (turns_ > 0) request.after = answered;
+  auto ids = format_.encode(*tokenizer_, request);
+  if (!ids) {
+    history_.pop_back();
+    return tl::unexpected(std::move(ids).error());
+  }
+  turns_ids_.insert(turns_ids_.end(), ids->begin(), ids->end());
+  return {};
+}
+
 Status Conversation::ask(std::string question) {
+  if (format_.kind() == ChatFormat::Kind::jinja) return ask_by_template(std::move(question));
   const ChatTurn turn = {"user", std::move(question)};
   ChatRequest request;
   request.messages = text::messages_of({&turn, 1});
   request.thinking = style_.thinking;
   request.effort.clear();  // the preface has it
+  request.begins = false;
   SLUICE_ASSIGN(const std::vector<std::int32_t> ids, format_.encode(*tokenizer_, request));
   turns_ids_.insert(turns_ids_.end(), ids.begin(), ids.end());
   return {};
 }
 
-void Conversation::withdraw() { turns_ids_.resize(answered_); }
+void Conversation::withdraw() {
+  if (!history_.empty() && turns_ids_.size() > answered_) history_.pop_back();
+  turns_ids_.resize(answered_);
+}
 
 Status Conversation::answer(std::span<const std::int32_t> ids) {
-  SLUICE_ASSIGN(const std::vector<std::int32_t> rest, closing(stage_after(ids)));
   turns_ids_.insert(turns_ids_.end(), ids.begin(), ids.end());
-  turns_ids_.insert(turns_ids_.end(), rest.begin(), rest.end());
+  if (format_.kind() == ChatFormat::Kind::jinja) {
+    history_.push_back({"assistant", tokenizer_->decode(ids)});  // the template ends the turn
+  } else {
+    SLUICE_ASSIGN(const std::vector<std::int32_t> rest, closing(stage_after(ids)));
+    turns_ids_.insert(turns_ids_.end(), rest.begin(), rest.end());
+  }
   answered_ = turns_ids_.size();
   ++turns_;
   return {};
@@ -87,9 +118,11 @@ Result<std::vector<std::int32_t>> Conversation::closing(Stage stage) const {
   ChatRequest request;
   request.messages = text::messages_of({&empty, 1});
   request.effort.clear();
+  request.begins = false;
   request.generation_prompt = false;
   SLUICE_ASSIGN(std::vector<Segment> whole, format_.render(request));
-  std::size_t missing = 1;  // the end of the message
+  // The end of the message; ChatML has a new line behind it.
+  std::size_t missing = format_.kind() == ChatFormat::Kind::chatml ? 2 : 1;
   if (format_.kind() == ChatFormat::Kind::kimi_k3) {
     // Before it, from the back: close message, close response, open response, close think.
     constexpr std::size_t kMarker = 3;  // segments: <|open|> or <|close|>, the name, <|sep|>
@@ -111,6 +144,7 @@ Status Conversation::set_effort(const std::string& effort) {
 }
 
 void Conversation::clear() {
+  history_.clear();
   turns_ids_.clear();
   answered_ = 0;
   turns_ = 0;

@@ -55,6 +55,7 @@ class Conversation {
   enum class Stage : std::uint8_t { thinking, thought, responding, responded, closed };
 
   Conversation(const text::Tokenizer& tokenizer, text::ChatFormat format, ChatStyle style);
+  Status ask_by_template(std::string question);
   Result<std::vector<std::int32_t>> preface(const ChatStyle& style) const;
   Stage stage_after(std::span<const std::int32_t> ids) const;
   Result<std::vector<std::int32_t>> closing(Stage stage) const;
@@ -62,6 +63,7 @@ class Conversation {
   const text::Tokenizer* tokenizer_;
   text::ChatFormat format_;
   ChatStyle style_;
+  std::vector<text::ChatTurn> history_;  // jinja: all turns, which the template wants each time
   std::vector<std::int32_t> preface_;
   std::vector<std::int32_t> turns_ids_;
   std::size_t answered_ = 0;  // of turns_ids_: complete turns

@@ -5,8 +5,8 @@
 
 #include "engine/fit.h"
 #include "engine/machine.h"
+#include "engine/model_text.h"
 #include "engine/plan.h"
-#include "text/tokenizer.h"
 
 namespace sluice::cli {
 namespace {
@@ -35,7 +35,9 @@ Forecast forecast_at(const ModelFacts& facts, const engine::FitOptions& how, std
 Result<std::vector<Forecast>> forecast(const ModelFacts& facts, const ForecastOptions& options) {
   // A run with text holds the tokenizer, so it belongs into a forecast. A model without one can
   // still be run with ids.
-  const auto tokenizer = text::Tokenizer::load(facts.folder);
+  const auto& first = facts.files.front().path;
+  const auto tokenizer =
+      engine::load_tokenizer(first.extension() == ".gguf" ? first : facts.folder);
   SLUICE_TRY(check_context(facts, options.context));
   engine::FitOptions how;
   how.context = options.context.value_or(std::min(how.context, facts.shape().max_positions));

@@ -148,7 +148,7 @@ class Logits final : public Command {
     SLUICE_ASSIGN(const std::string text, read_prompt(options_.prompt));
     if (!options_.prompt.has_text()) return options_.prompt.ids;
     SLUICE_ASSIGN(const text::Tokenizer tokenizer, load_tokenizer(options_.compute.model));
-    return tokenizer.encode(text, text::Tokenizer::Special::as_text);
+    return tokenizer.encode_prompt(text);
   }
 
   Status record(engine::Engine& engine, model::SequenceState& sequence,

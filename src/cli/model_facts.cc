@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 bool has_weights(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (at->path().filename().string().find(".safetensors") != std::string::npos) return true;
+    const std::string name = at->path().filename().string();
+    if (name.find(".safetensors") != std::string::npos || name.ends_with(".gguf")) return true;
   }
   return false;
 }

@@ -176,7 +176,7 @@ class Run final : public Command {
       ids_ = conversation.ids();
       parser = conversation.parser();
     } else if (options_.prompt.has_text()) {
-      SLUICE_ASSIGN(ids_, tokenizer_->encode(prompt, text::Tokenizer::Special::as_text));
+      SLUICE_ASSIGN(ids_, tokenizer_->encode_prompt(prompt));
     }
     return answer.decode_with(*tokenizer_, std::move(parser));
   }

@@ -1,12 +1,12 @@
 #include "cli/tokens.h"
 
+#include "engine/model_text.h"
 #include "store/checkpoint.h"
 
 namespace sluice::cli {
 
 Result<text::Tokenizer> load_tokenizer(const std::filesystem::path& model) {
-  SLUICE_ASSIGN(const std::filesystem::path folder, store::folder_of_model(model));
-  auto tokenizer = text::Tokenizer::load(folder);
+  auto tokenizer = engine::load_tokenizer(model);
   if (tokenizer) return tokenizer;
   if (const auto checkpoint = store::Checkpoint::open(model); !checkpoint) {
     return tl::unexpected(checkpoint.error());

@@ -88,7 +88,7 @@ std::string json_string(std::string_view text) {
 AnswerParser::AnswerParser(const Tokenizer& tokenizer, ChatFormat format, bool thinking)
     : tokenizer_(&tokenizer) {
   const auto id = [&](std::string_view name) { return tokenizer.special_id(name).value_or(-1); };
-  markers_ = {-1, -1, -1, -1, -1, -1, -1, -1, -1, id("[EOS]")};
+  markers_ = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, id("[EOS]")};
   if (format.kind() == ChatFormat::Kind::kimi_k3) {
     place_ = thinking ? Place::reasoning : Place::answer;
     markers_.open = id("<|open|>");
@@ -97,6 +97,10 @@ AnswerParser::AnswerParser(const Tokenizer& tokenizer, ChatFormat format, bool t
     markers_.end = id("<|end_of_msg|>");
   } else {
     place_ = Place::answer;
+    if (format.kind() != ChatFormat::Kind::kimi_k2) {
+      markers_.think_begin = id("<think>");
+      markers_.think_end = id("</think>");
+    }
     markers_.tools_begin = id("<|tool_calls_section_begin|>");
     markers_.call_begin = id("<|tool_call_begin|>");
     markers_.arguments_begin = id("<|tool_call_argument_begin|>");
@@ -142,6 +146,9 @@ void AnswerParser::on_marker(std::int32_t id) {
 }
 
 void AnswerParser::on_k2_marker(std::int32_t id) {
+  if (id == markers_.think_begin || id == markers_.think_end) {
+    return go_to(id == markers_.think_begin ? Place::reasoning : Place::answer);
+  }
   if (id == markers_.call_begin) {
     if (header_ != Header::none) finish_header(false);
     close_call();

@@ -59,6 +59,7 @@ class AnswerParser {
   enum class Header { none, open, close, k2_call };
   struct Markers {
     std::int32_t open, close, sep;                                               // K3
+    std::int32_t think_begin, think_end;                                         // of templates
     std::int32_t tools_begin, call_begin, arguments_begin, call_end, tools_end;  // K2
     std::int32_t end, eos;
   };

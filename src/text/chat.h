@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -11,6 +13,8 @@
 #include "text/tokenizer.h"
 
 namespace sluice::text {
+
+struct JinjaChat;
 
 /// A run of a rendered conversation. Control segments are markers that the format writes; text is
 /// everything else, whoever wrote it, and never becomes a special token. Each segment is encoded on
@@ -33,6 +37,10 @@ struct ChatRequest {
   bool thinking = true;        ///< K3 only: whether the model thinks before it answers
   std::string effort = "max";  ///< K3 only: low, high or max; empty: not told to the model
   bool generation_prompt = true;  ///< end with the start of the assistant's message
+  std::size_t after = 0;  ///< jinja only: not the whole conversation, but what follows the content
+                          ///< of this message (1: the first); 0: the whole
+  bool begins = true;  ///< the messages begin the conversation: a format that says something before
+                       ///< the first message says it
 };
 
 /// One turn, for callers that have no JSON. `reasoning` is for role "assistant".
@@ -50,19 +58,27 @@ class ChatFormat {
   enum class Kind {
     kimi_k3,  ///< "XTML": <|open|>message role="user"<|sep|> ... <|end_of_msg|>
     kimi_k2,  ///< <|im_user|>user<|im_middle|> ... <|im_end|>; Kimi-Linear's too
+    jinja,    ///< as the model's own template says
+    chatml,   ///< <|im_start|>user, a new line ... <|im_end|>: SmolLM2, Qwen and many others
   };
 
-  /// Chooses by the names of the tokenizer's special tokens.
-  /// Fails with ErrorKind::usage if they belong to no format that Sluice knows.
+  /// Chooses by the names of the tokenizer's special tokens, for Kimi's; else the tokenizer's own
+  /// template. Where that is not understood, chatml if the tokenizer has its markers (which is said
+  /// in a note), with the template's default system message. Fails with ErrorKind::usage if they
+  /// belong to no format that Sluice knows.
   static Result<ChatFormat> detect(const Tokenizer& tokenizer);
-  explicit ChatFormat(Kind kind) : kind_(kind) {}
+  /// `default_system`: of chatml, the system message of a conversation that has none; empty: none.
+  explicit ChatFormat(Kind kind, std::string default_system = {})
+      : kind_(kind), default_system_(std::move(default_system)) {}
+  explicit ChatFormat(std::shared_ptr<const JinjaChat> chat)
+      : kind_(Kind::jinja), jinja_(std::move(chat)) {}
 
   Kind kind() const { return kind_; }
 
   /// The conversation as segments, none of them empty. Fails with ErrorKind::usage, naming the
   /// field, on whatever the format cannot say: never is a part of a request left out in silence.
-  /// `thinking` and `effort` mean nothing to kimi_k2, which also knows no tools here: these are
-  /// refused.
+  /// `thinking` and `effort` mean nothing to kimi_k2 and chatml, which also know no tools here:
+  /// these are refused.
   Result<std::vector<Segment>> render(const ChatRequest& request) const;
 
   /// render(), then encode_segments().
@@ -71,6 +87,8 @@ class ChatFormat {
 
  private:
   Kind kind_;
+  std::string default_system_;
+  std::shared_ptr<const JinjaChat> jinja_;
 };
 
 /// The ids of segments: control with special tokens, text without.

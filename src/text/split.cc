@@ -92,34 +92,113 @@ Result<Splitter> Splitter::create() {
                 "Sluice needs PCRE2 10.40 or later with Unicode",
                 pcre2_message(code), offset);
   }
-  return Splitter(compiled);
+  Splitter splitter;
+  splitter.codes_.emplace_back(compiled);
+  return splitter;
+}
+
+namespace {
+
+/// White space as Unicode has it, which is not quite what PCRE2's \s is.
+std::string with_unicode_space(std::string_view expression) {
+  std::string out;
+  for (std::size_t at = 0; at < expression.size(); ++at) {
+    const std::string_view pair = expression.substr(at, 2);
+    if (pair == "\\s" || pair == "\\S") {
+      out += pair == "\\s" ? "\\p{White_Space}" : "\\P{White_Space}";
+      ++at;
+    } else if (pair.size() == 2 && pair[0] == '\\') {
+      out += pair;
+      ++at;
+    } else {
+      out += expression[at];
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<Splitter> Splitter::create(std::span<const std::string> expressions, std::string_view file) {
+  constexpr std::size_t kMostBytes = 4096;
+  constexpr std::size_t kMostExpressions = 16;
+  Splitter splitter;
+  splitter.tiles_ = false;
+  if (expressions.size() > kMostExpressions) {
+    return fail(ErrorKind::model_files, "{}: {} split expressions, expected at most {}", file,
+                expressions.size(), kMostExpressions);
+  }
+  for (const std::string& expression : expressions) {
+    const std::string text = with_unicode_space(expression);
+    int code = 0;
+    PCRE2_SIZE offset = 0;
+    pcre2_code* compiled = nullptr;
+    if (text.size() <= kMostBytes) {
+      compiled =
+          pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
+                        PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &offset, nullptr);
+    }
+    if (compiled == nullptr) {
+      return fail(ErrorKind::model_files,
+                  "{}: the split expression '{}' cannot be compiled: {} at {}", file,
+                  expression.substr(0, 200),
+                  text.size() > kMostBytes ? "too long" : pcre2_message(code), offset);
+    }
+    splitter.codes_.emplace_back(compiled);
+  }
+  return splitter;
 }
 
 Status Splitter::split(std::string_view text, FunctionRef<void(std::string_view)> piece) const {
+  if (codes_.empty()) {
+    piece(text);
+    return {};
+  }
+  return split_with(0, text, piece);
+}
+
+Status Splitter::split_with(std::size_t index, std::string_view text,
+                            FunctionRef<void(std::string_view)> piece) const {
   const Matcher matcher;
   if (matcher.context == nullptr || matcher.data == nullptr) {
     return fail(ErrorKind::memory, "no memory for splitting a text of {} bytes", text.size());
   }
+  const auto give = [&](std::string_view part) -> Status {
+    if (part.empty()) return {};
+    if (index + 1 < codes_.size()) return split_with(index + 1, part, piece);
+    piece(part);
+    return {};
+  };
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+  std::size_t from = 0;  // what lies before it is given out
   for (std::size_t at = 0; at < text.size();) {
     // Without the check: it would go over the whole text for every piece.
-    const int found = pcre2_match(code_.get(), subject, text.size(), at, PCRE2_NO_UTF_CHECK,
-                                  matcher.data, matcher.context);
-    const std::size_t end = found < 0 ? at : pcre2_get_ovector_pointer(matcher.data)[1];
+    const int found = pcre2_match(codes_[index].get(), subject, text.size(), at,
+                                  PCRE2_NO_UTF_CHECK | (tiles_ ? 0 : PCRE2_NOTEMPTY), matcher.data,
+                                  matcher.context);
+    if (found == PCRE2_ERROR_NOMATCH && !tiles_) break;
+    const PCRE2_SIZE* const match = pcre2_get_ovector_pointer(matcher.data);
+    const std::size_t end = found < 0 ? at : match[1];
     if (end <= at) {
       return fail(ErrorKind::usage, "cannot split the text at byte {} of {} into pieces: {}", at,
                   text.size(), found < 0 ? pcre2_message(found) : "empty match");
     }
-    piece(text.substr(at, end - at));
-    at = end;
+    const std::size_t begin = match[0];
+    SLUICE_TRY(give(text.substr(from, begin - from)));
+    SLUICE_TRY(give(text.substr(begin, end - begin)));
+    from = at = end;
   }
-  return {};
+  return give(text.substr(from));
 }
 
 std::uint64_t Splitter::memory_bytes() const {
-  std::size_t size = 0;
-  pcre2_pattern_info(code_.get(), PCRE2_INFO_SIZE, &size);
-  return size;
+  std::uint64_t sum = 0;
+  for (const Code& code : codes_) {
+    std::size_t size = 0;
+    pcre2_pattern_info(code.get(), PCRE2_INFO_SIZE, &size);
+    sum += size;
+  }
+  return sum;
 }
 
 }  // namespace sluice::text

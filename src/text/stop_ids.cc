@@ -42,8 +42,9 @@ Result<std::vector<std::int32_t>> stop_ids(const Tokenizer& tokenizer,
   const auto path = folder / "generation_config.json";
   std::error_code error;
   // A link that leads nowhere is a file that is missing, not one that never was.
-  if (std::filesystem::exists(std::filesystem::symlink_status(path, error)))
+  if (!folder.empty() && std::filesystem::exists(std::filesystem::symlink_status(path, error))) {
     SLUICE_TRY(add_configured(tokenizer, path, ids));
+  }
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "text/byte_pairs.h"
+#include "text/compose.h"
 #include "text/json.h"
 #include "text/safety_cuts.h"
 #include "text/small_file.h"
@@ -79,7 +80,8 @@ Result<std::vector<std::string>> Tokenizer::read_specials(std::string_view confi
 }
 
 Status Tokenizer::index_specials(std::string_view file) {
-  for (std::size_t id = vocabulary_.ranks(); id < vocabulary_.size(); ++id) {
+  for (std::size_t id = 0; id < vocabulary_.size(); ++id) {
+    if (vocabulary_.is_ordinary(static_cast<std::int32_t>(id))) continue;
     const std::string_view name = bytes_of(static_cast<std::int32_t>(id));
     specials_.push_back(static_cast<std::int32_t>(id));
     special_sizes_.push_back(name.size());
@@ -121,24 +123,71 @@ Result<std::vector<std::int32_t>> Tokenizer::encode(std::string_view utf8, Speci
                 "the text is not UTF-8: byte 0x{:02X} at offset {}; convert it first",
                 static_cast<std::uint8_t>(utf8[*bad]), *bad);
   }
+  if (!composed_) return encode_slices(utf8, special);
+  SLUICE_ASSIGN(const std::string composed, compose(utf8));
+  return encode_slices(composed, special);
+}
+
+Result<std::vector<std::int32_t>> Tokenizer::encode_prompt(std::string_view utf8) const {
+  SLUICE_ASSIGN(const std::vector<std::int32_t> ids, encode(utf8, Special::as_text));
+  std::vector<std::int32_t> all = prefix_;
+  all.insert(all.end(), ids.begin(), ids.end());
+  return all;
+}
+
+Result<std::vector<std::int32_t>> Tokenizer::encode_slices(std::string_view utf8,
+                                                           Special special) const {
   std::vector<std::int32_t> ids;
+  if (merges_) {
+    SLUICE_TRY(check_bytes(utf8));
+    MergeEncoder pairs(vocabulary_, *merges_, whole_pieces_);
+    SLUICE_TRY(encode_slice(
+        utf8, special,
+        [&](std::string_view text) {
+          return splitter_.split(text, [&](std::string_view piece) { pairs.encode(piece, ids); });
+        },
+        ids));
+    return ids;
+  }
   BytePairEncoder pairs(vocabulary_);
-  const auto encode_ordinary = [&](std::string_view text) {
-    return splitter_.split(text, [&](std::string_view piece) { pairs.encode(piece, ids); });
-  };
   SafetyCuts cuts(utf8);
   while (const auto slice = cuts.next()) {
-    std::size_t at = 0;
-    while (special == Special::as_control) {
-      const auto found = find_special(*slice, at);
-      if (!found) break;
-      SLUICE_TRY(encode_ordinary(slice->substr(at, found->at - at)));
-      ids.push_back(found->id);
-      at = found->at + found->size;
-    }
-    SLUICE_TRY(encode_ordinary(slice->substr(at)));
+    SLUICE_TRY(encode_slice(
+        *slice, special,
+        [&](std::string_view text) {
+          return splitter_.split(text, [&](std::string_view piece) { pairs.encode(piece, ids); });
+        },
+        ids));
   }
   return ids;
+}
+
+/// A text that the vocabulary cannot write would come out with characters missing.
+Status Tokenizer::check_bytes(std::string_view utf8) const {
+  for (std::size_t at = 0; at < utf8.size(); ++at) {
+    const auto byte = static_cast<std::uint8_t>(utf8[at]);
+    if (vocabulary_.byte_token(byte) >= 0) continue;
+    return fail(
+        ErrorKind::usage,
+        "byte 0x{:02X} at offset {} of the text: the model has no token for it; leave it out", byte,
+        at);
+  }
+  return {};
+}
+
+/// Special tokens where they may be, and what lies between them.
+Status Tokenizer::encode_slice(std::string_view slice, Special special,
+                               FunctionRef<Status(std::string_view)> encode_ordinary,
+                               std::vector<std::int32_t>& ids) const {
+  std::size_t at = 0;
+  while (special == Special::as_control) {
+    const auto found = find_special(slice, at);
+    if (!found) break;
+    SLUICE_TRY(encode_ordinary(slice.substr(at, found->at - at)));
+    ids.push_back(found->id);
+    at = found->at + found->size;
+  }
+  return encode_ordinary(slice.substr(at));
 }
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
@@ -149,7 +198,8 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
 }
 
 std::uint64_t Tokenizer::memory_bytes() const {
-  return sizeof(*this) + vocabulary_.memory_bytes() + splitter_.memory_bytes() +
+  return sizeof(*this) + (merges_ ? merges_->memory_bytes() : 0) + chat_template_.capacity() +
+         vocabulary_.memory_bytes() + splitter_.memory_bytes() +
          specials_.capacity() * sizeof(std::int32_t) +
          special_sizes_.capacity() * sizeof(std::size_t);
 }

@@ -83,8 +83,7 @@ Result<Vocabulary> Vocabulary::parse(std::string_view text, std::string_view fil
       return fail(ErrorKind::model_files, "{}: line {}: {}", file, number, status.error().message);
     }
   }
-  vocabulary.ranks_ = vocabulary.size();
-  SLUICE_TRY(vocabulary.index(file));
+  SLUICE_TRY(vocabulary.index(file, true));
   return vocabulary;
 }
 
@@ -120,12 +119,31 @@ Status Vocabulary::read_line(std::string_view line) {
   return {};
 }
 
-Status Vocabulary::index(std::string_view file) {
+Status Vocabulary::append(std::string_view bytes, bool ordinary) {
+  if (bytes.size() > kLongestToken) {
+    return fail(ErrorKind::model_files, "token {} has {} bytes; at most {} are accepted", size(),
+                bytes.size(), kLongestToken);
+  }
+  if (ordinary) {
+    longest_ = std::max(longest_, bytes.size());
+  } else {
+    hidden_.resize(size() + 1);
+    hidden_[size()] = true;
+  }
+  arena_.insert(arena_.end(), bytes.begin(), bytes.end());
+  offsets_.push_back(static_cast<std::uint32_t>(arena_.size()));
+  return {};
+}
+
+Status Vocabulary::index(std::string_view file, bool all_bytes) {
+  ranks_ = size();
+  if (!hidden_.empty()) hidden_.resize(ranks_);
   arena_.shrink_to_fit();
   offsets_.shrink_to_fit();
   slots_.assign(std::bit_ceil(std::max<std::size_t>(ranks_ + ranks_ / 2, 2)), kFree);
   const std::size_t mask = slots_.size() - 1;
   for (std::uint32_t id = 0; id < ranks_; ++id) {
+    if (!is_ordinary(static_cast<std::int32_t>(id))) continue;
     const std::string_view bytes = bytes_of(static_cast<std::int32_t>(id));
     std::size_t slot = hash_of(bytes) & mask;
     for (std::size_t chain = 0; slots_[slot] != kFree; ++chain, slot = (slot + 1) & mask) {
@@ -151,7 +169,7 @@ Status Vocabulary::index(std::string_view file) {
     ++missing;
     first = byte;
   }
-  if (missing == 0) return {};
+  if (missing == 0 || !all_bytes) return {};
   return fail(ErrorKind::model_files,
               "{}: {} of the 256 single bytes have no rank, the first is 0x{:02X}; the file ({} "
               "ranks) is cut short or is not a byte-level vocabulary; download it again",
@@ -186,7 +204,8 @@ std::optional<std::int32_t> Vocabulary::find(std::string_view bytes) const {
 }
 
 std::uint64_t Vocabulary::memory_bytes() const {
-  return arena_.capacity() + (offsets_.capacity() + slots_.capacity()) * sizeof(std::uint32_t);
+  return arena_.capacity() + hidden_.capacity() / 8 +
+         (offsets_.capacity() + slots_.capacity()) * sizeof(std::uint32_t);
 }
 
 }  // namespace sluice::text

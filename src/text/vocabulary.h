@@ -27,11 +27,25 @@ class Vocabulary {
   /// Fails with ErrorKind::model_files, naming the line.
   static Result<Vocabulary> parse(std::string_view text, std::string_view file);
 
+  /// An empty vocabulary, to be filled with append() and closed with index().
+  Vocabulary() = default;
+  /// Gives the next id to a token. One that is not `ordinary` is never found by its bytes.
+  /// ErrorKind::model_files if it is too long.
+  Status append(std::string_view bytes, bool ordinary);
+  /// After the last append(): makes tokens findable. Fails with ErrorKind::model_files if two
+  /// ordinary tokens have the same bytes, or, with `all_bytes`, a single byte is missing.
+  Status index(std::string_view file, bool all_bytes);
+
   /// Gives the next ids to special tokens with these spellings, in order.
   void append_specials(std::span<const std::string> names);
 
-  /// Number of mergeable tokens; their ids are below it.
+  /// Number of mergeable tokens; their ids are below it. (Of a rank file.)
   std::size_t ranks() const { return ranks_; }
+  /// Whether text can become this token.
+  bool is_ordinary(std::int32_t id) const {
+    const auto at = static_cast<std::size_t>(id);
+    return id >= 0 && at < ranks_ && (hidden_.empty() || !hidden_[at]);
+  }
   /// Number of all tokens.
   std::size_t size() const { return offsets_.size() - 1; }
 
@@ -40,19 +54,18 @@ class Vocabulary {
 
   /// The mergeable token with these bytes.
   std::optional<std::int32_t> find(std::string_view bytes) const;
-  /// The mergeable token that is this byte alone.
+  /// The mergeable token that is this byte alone; -1 if there is none.
   std::int32_t byte_token(std::uint8_t byte) const { return byte_tokens_[byte]; }
 
   std::uint64_t memory_bytes() const;
 
  private:
-  Vocabulary() = default;
   Status read_line(std::string_view line);
-  Status index(std::string_view file);
 
   std::vector<char> arena_;
   std::vector<std::uint32_t> offsets_{0};  // [size() + 1], into arena_
   std::vector<std::uint32_t> slots_;       // a power of two; an id, or kFree
+  std::vector<bool> hidden_;               // by id, if any below ranks_ is not ordinary
   std::size_t ranks_ = 0;
   std::size_t longest_ = 0;  // bytes of the longest mergeable token
   std::array<std::int32_t, 256> byte_tokens_{};

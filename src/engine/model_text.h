@@ -1,0 +1,23 @@
+// The tokenizer of a model, wherever the model keeps it.
+#pragma once
+
+#include <filesystem>
+
+#include "base/result.h"
+#include "store/metadata.h"
+#include "text/tokenizer.h"
+
+namespace sluice::engine {
+
+/// The tokenizer of the model at `model`: that inside its GGUF file; else tiktoken.model or
+/// tokenizer.json in its folder. ErrorKind::model_files if there is none, or it is wrong.
+Result<text::Tokenizer> load_tokenizer(const std::filesystem::path& model);
+
+/// The tokenizer inside a GGUF file.
+Result<text::Tokenizer> read_tokenizer(const store::Metadata& metadata);
+
+/// The folder with generation_config.json and the like; empty for a GGUF model, which has all of it
+/// inside. ErrorKind::model_files if there is no such model.
+Result<std::filesystem::path> text_folder(const std::filesystem::path& model);
+
+}  // namespace sluice::engine

@@ -1,0 +1,35 @@
+// Chat templates: the part of Jinja that models' templates are written in, and nothing that reaches
+// outside of it. What is not understood is refused with its line.
+//
+// Understood: text, {{ }}, if, for (with `if` and else; loop.index, index0, first, last, length),
+// set (of names and of a namespace's members), comments, white space control; strings, numbers,
+// lists, dictionaries, members, subscripts and slices; and, or, not, in, comparisons, ~ + - * // %,
+// x if y else z; namespace(), range(), raise_exception(); filters, tests and methods as in
+// jinja_functions.cc. Not: macros, includes, inheritance, call blocks, dates.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "text/jinja_syntax.h"
+#include "text/jinja_value.h"
+
+namespace sluice::text::jinja {
+
+class Template {
+ public:
+  /// ErrorKind::model_files with the line of what is wrong or not understood.
+  static Result<Template> parse(std::string_view source);
+
+  /// Renders with these names. The work and the text are bounded. ErrorKind::usage with the line of
+  /// what cannot be done, and with the template's own words where it raises an exception.
+  Result<Text> render(const Dictionary& names) const;
+
+ private:
+  explicit Template(NodePtr root) : root_(std::move(root)) {}
+  std::shared_ptr<const Node> root_;
+};
+
+}  // namespace sluice::text::jinja
