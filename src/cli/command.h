@@ -31,5 +31,6 @@ Registered add_synth(CLI::App& program);
 Registered add_plan(CLI::App& program);
 Registered add_bench(CLI::App& program);
 Registered add_doctor(CLI::App& program);
+Registered add_serve(CLI::App& program);
 
 }  // namespace sluice::cli

@@ -29,10 +29,11 @@ FixedNeeds needs_for(const EngineOptions& options, const model::Architecture& ar
                      int threads, std::uint64_t thread_stacks, std::uint64_t resident_now,
                      std::size_t chunk) {
   FixedNeeds needs;
-  needs.program = resident_now + kSlack;
+  needs.program = resident_now + kSlack + options.reserve;
   needs.thread_stacks = thread_stacks;
   needs.vectors = Buffer::charge_for(architecture.blueprint().vector_floats * sizeof(float));
-  needs.state = options.sequences * architecture.state_bytes(options.context);
+  needs.state =
+      options.sequences * architecture.state_bytes(options.context) + options.saved_states;
   needs.activations = architecture.activation_bytes(limits_for(options, chunk), threads);
   return needs;
 }

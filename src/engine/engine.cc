@@ -222,6 +222,8 @@ Result<std::unique_ptr<model::SequenceState>> Engine::new_sequence() {
   return parts_->network->new_state(options_.context);
 }
 
+MemoryLedger& Engine::ledger() { return parts_->ledger; }
+
 /// Passes on what a pass reports, with the chunk's place in the whole.
 class Engine::Watcher final : public model::PassObserver {
  public:

@@ -62,6 +62,9 @@ class Engine {
                                       std::span<const std::int32_t> tokens,
                                       const FeedOptions& options = {});
 
+  /// Where memory beside the engine's own is charged (see EngineOptions::reserve, saved_states).
+  MemoryLedger& ledger();
+
   /// What the engine did since it was opened, with the counts of the answers it was used for.
   Statistics statistics(const TokenCounts& tokens = {}) const;
 

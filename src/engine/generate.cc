@@ -34,16 +34,23 @@ class Generator {
 
   Result<Generated> run(std::span<const std::int32_t> prompt,
                         const std::function<bool(std::int32_t id)>& on_token) {
-    SLUICE_ASSIGN(text::Sampler sampler, text::Sampler::create(options_.sampling));
-    const auto start = Clock::now();
-    SLUICE_ASSIGN(std::span<const float> logits, engine_.feed(sequence_, prompt, options_.feed));
+    SLUICE_TRY(text::validate(options_.sampling));
+    SLUICE_ASSIGN(const std::span<const float> logits,
+                  engine_.feed(sequence_, prompt, options_.feed));
     counts_.prompt_tokens += prompt.size();
     counts_.last_prompt_tokens = prompt.size();
-    counts_.prefill_s += seconds_since(start);
+    counts_.prefill_s += seconds_since(start_);
+    return go_on(logits, on_token);
+  }
+
+  Result<Generated> go_on(std::span<const float> logits,
+                          const std::function<bool(std::int32_t id)>& on_token) {
+    SLUICE_ASSIGN(text::Sampler sampler, text::Sampler::create(options_.sampling));
     Generated answer;
     while (answer.ids.size() < options_.max_new) {
       SLUICE_ASSIGN(const std::int32_t id, sampler.next(logits));
-      if (answer.ids.empty()) counts_.ttft_s = seconds_since(start);
+      if (answer.ids.empty()) counts_.ttft_s = seconds_since(start_);
+      if (options_.on_choice) options_.on_choice(logits, id);
       if (std::ranges::find(options_.stop_ids, id) != options_.stop_ids.end()) {
         return finish(std::move(answer), FinishReason::end_of_turn);
       }
@@ -87,6 +94,7 @@ class Generator {
   model::SequenceState& sequence_;
   const GenerateOptions& options_;
   TokenCounts& counts_;
+  const Clock::time_point start_ = Clock::now();
 };
 
 }  // namespace
@@ -96,6 +104,12 @@ Result<Generated> generate(Engine& engine, model::SequenceState& sequence,
                            const std::function<bool(std::int32_t id)>& on_token,
                            TokenCounts& counts) {
   return Generator(engine, sequence, options, counts).run(prompt, on_token);
+}
+
+Result<Generated> go_on(Engine& engine, model::SequenceState& sequence,
+                        std::span<const float> logits, const GenerateOptions& options,
+                        const std::function<bool(std::int32_t id)>& on_token, TokenCounts& counts) {
+  return Generator(engine, sequence, options, counts).go_on(logits, on_token);
 }
 
 }  // namespace sluice::engine

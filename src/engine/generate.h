@@ -27,6 +27,9 @@ struct GenerateOptions {
   text::SamplingOptions sampling;
   std::vector<std::int32_t> stop_ids;  ///< end the answer, and are not part of it
   FeedOptions feed;                    ///< cancellation and progress
+  /// Sees the logits, [vocabulary], from which each token was chosen, and the token, before
+  /// on_token does; also for a stop id.
+  std::function<void(std::span<const float> logits, std::int32_t id)> on_choice;
   /// A cancelled answer ends between two tokens, so that the sequence can be continued; otherwise
   /// it ends at once, inside a token, as an error of ErrorKind::interrupted.
   bool keep_sequence = false;
@@ -45,5 +48,11 @@ Result<Generated> generate(Engine& engine, model::SequenceState& sequence,
                            std::span<const std::int32_t> prompt, const GenerateOptions& options,
                            const std::function<bool(std::int32_t id)>& on_token,
                            TokenCounts& counts);
+
+/// The same after a prompt that the sequence holds already; `logits`: [vocabulary], of its last
+/// position.
+Result<Generated> go_on(Engine& engine, model::SequenceState& sequence,
+                        std::span<const float> logits, const GenerateOptions& options,
+                        const std::function<bool(std::int32_t id)>& on_token, TokenCounts& counts);
 
 }  // namespace sluice::engine

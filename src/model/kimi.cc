@@ -39,6 +39,14 @@ class KimiState final : public SequenceState {
     }
   }
 
+  void for_each_piece(std::size_t length,
+                      FunctionRef<void(std::span<std::byte>)> visit) const override {
+    for (std::size_t layer = 0; layer < offset_.size(); ++layer) {
+      const std::uint64_t floats = layer_floats(config_, config_.is_kda[layer], length);
+      visit(std::as_writable_bytes(room_.floats().subspan(offset_[layer], floats)));
+    }
+  }
+
   float* of_layer(std::size_t layer) { return room_.floats().data() + offset_[layer]; }
   void advance(std::size_t positions) { length_ += positions; }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/cancellation.h"
+#include "base/function_ref.h"
 #include "base/ledger.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
@@ -44,10 +45,25 @@ class SequenceState {
   /// Back to an empty sequence.
   virtual void reset() = 0;
 
+  /// Bytes that save() writes now: a header, and what the positions held fill, not the context.
+  std::uint64_t saved_bytes() const;
+  /// Writes the sequence into `room`, of saved_bytes() bytes.
+  void save(std::span<std::byte> room) const;
+  /// Becomes the sequence that was saved, bit for bit. Fails with ErrorKind::usage, and is empty
+  /// then, if the bytes are not whole, come from a network of another layout, or hold more
+  /// positions than the context. That they come from the same weights is the caller's to know.
+  Status load(std::span<const std::byte> saved);
+
  protected:
   explicit SequenceState(std::size_t context) : context_(context) {}
+  /// The memory that `length` positions fill, piece after piece, always in the same order.
+  virtual void for_each_piece(std::size_t length,
+                              FunctionRef<void(std::span<std::byte> piece)> visit) const = 0;
   std::size_t length_ = 0;
   std::size_t context_;
+
+ private:
+  std::uint64_t layout() const;
 };
 
 /// Which positions of a segment need logits.

@@ -122,8 +122,12 @@ std::vector<AnswerEvent> AnswerParser::push(std::int32_t id) {
   return std::exchange(events_, {});
 }
 
-std::vector<AnswerEvent> AnswerParser::finish() {
+std::vector<AnswerEvent> AnswerParser::finish(bool cut) {
   if (ended_) return {};
+  if (cut) {
+    header_ = Header::none;
+    header_bytes_.clear();
+  }
   if (header_ != Header::none) finish_header(false);
   flush();
   return std::exchange(events_, {});

@@ -46,8 +46,13 @@ class AnswerParser {
   /// What one more id brings: often one event, sometimes none or several.
   std::vector<AnswerEvent> push(std::int32_t id);
   /// At the end of the ids, if the model did not end the answer: what is held back. A call that is
-  /// not whole gets no call_end.
-  std::vector<AnswerEvent> finish();
+  /// not whole gets no call_end. `cut`: there would have been more ids, so that a header which is
+  /// not whole is no text, but dropped.
+  std::vector<AnswerEvent> finish(bool cut = false);
+
+  /// Where text of the next token would go, if it is text.
+  bool in_reasoning() const { return place_ == Place::reasoning && header_ == Header::none; }
+  bool in_answer() const { return place_ == Place::answer && header_ == Header::none; }
 
   /// True after Kind::end: the rest of the ids is not looked at.
   bool ended() const { return ended_; }

@@ -18,6 +18,8 @@ class Builder {
   using number_unsigned_t = Json::number_unsigned_t;
   using number_float_t = Json::number_float_t;
 
+  explicit Builder(const JsonRules& rules) : rules_(rules) {}
+
   bool null() { return add(nullptr); }
   bool boolean(bool value) { return add(value); }
   bool number_integer(number_integer_t value) { return add(value); }
@@ -37,6 +39,7 @@ class Builder {
     if (object.size() == kJsonMembers) {
       return refuse(fmt::format("an object with more than {} members", kJsonMembers));
     }
+    if (rules_.unique_names && object.contains(name)) return refuse("an object has a name twice");
     member_ = &object[name];
     return true;
   }
@@ -51,6 +54,7 @@ class Builder {
  private:
   template <class Value>
   bool add(Value&& value) {
+    if (!count()) return false;
     place() = std::forward<Value>(value);
     return true;
   }
@@ -67,6 +71,7 @@ class Builder {
     if (open_.size() == kJsonDepth) {
       return refuse(fmt::format("nested more than {} deep", kJsonDepth));
     }
+    if (!count()) return false;
     Json& value = place();
     value = std::move(container);
     open_.push_back(&value);
@@ -76,11 +81,16 @@ class Builder {
     open_.pop_back();
     return true;
   }
+  bool count() {
+    return ++values_ <= rules_.values || refuse(fmt::format("more than {} values", rules_.values));
+  }
   bool refuse(std::string why) {
     error_ = std::move(why);
     return false;
   }
 
+  const JsonRules& rules_;
+  std::size_t values_ = 0;
   Json root_;
   std::vector<Json*> open_;
   Json* member_ = nullptr;
@@ -198,8 +208,9 @@ class Writer {
 
 }  // namespace
 
-Result<Json> parse_json(std::string_view text, std::string_view what, ErrorKind kind) {
-  Builder builder;
+Result<Json> parse_json(std::string_view text, std::string_view what, ErrorKind kind,
+                        const JsonRules& rules) {
+  Builder builder(rules);
   if (text.starts_with("\xEF\xBB\xBF"))
     return fail(kind, "{}: starts with a byte order mark", what);
   if (!Json::sax_parse(text, &builder)) return fail(kind, "{}: {}", what, builder.error());

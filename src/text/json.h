@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -18,10 +19,17 @@ using Json = nlohmann::ordered_json;
 inline constexpr std::size_t kJsonDepth = 100;
 inline constexpr std::size_t kJsonMembers = 4096;
 
+/// What parse_json() takes beyond the nesting.
+struct JsonRules {
+  bool unique_names = false;      ///< refuse an object that has a name twice
+  std::size_t values = SIZE_MAX;  ///< at most this many values in all
+};
+
 /// Parses one JSON text (RFC 8259, UTF-8, no byte order mark). `what` names it in messages, which
 /// have the given kind. Of members with one name the last value counts, at the place of the first.
 /// An integer beyond 64 bits becomes a binary value that holds its digits.
-Result<Json> parse_json(std::string_view text, std::string_view what, ErrorKind kind);
+Result<Json> parse_json(std::string_view text, std::string_view what, ErrorKind kind,
+                        const JsonRules& rules = {});
 
 /// True if parse_json() would accept the text.
 bool is_json(std::string_view text);

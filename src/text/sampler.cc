@@ -51,6 +51,20 @@ Status validate(const SamplingOptions& options) {
   if (!in(options.min_p, 0, 1)) {
     return fail(ErrorKind::usage, "min_p must be from 0 to 1, not {}", options.min_p);
   }
+  if (!in(options.presence_penalty, -2, 2)) {
+    return fail(ErrorKind::usage, "presence_penalty must be from -2 to 2, not {}",
+                options.presence_penalty);
+  }
+  if (!in(options.frequency_penalty, -2, 2)) {
+    return fail(ErrorKind::usage, "frequency_penalty must be from -2 to 2, not {}",
+                options.frequency_penalty);
+  }
+  for (const auto& [id, bias] : options.bias) {
+    if (id < 0) return fail(ErrorKind::usage, "logit_bias: there is no token {}", id);
+    if (!in(bias, -100, 100)) {
+      return fail(ErrorKind::usage, "logit_bias must be from -100 to 100, not {}", bias);
+    }
+  }
   return {};
 }
 
@@ -60,6 +74,32 @@ Result<Sampler> Sampler::create(const SamplingOptions& options) {
 }
 
 Result<std::int32_t> Sampler::next(std::span<const float> logits) {
+  if (!changes_logits()) return choose(logits);
+  SLUICE_ASSIGN(const std::int32_t id, choose(changed(logits)));
+  ++drawn_[id];
+  return id;
+}
+
+bool Sampler::changes_logits() const {
+  return !options_.bias.empty() || options_.presence_penalty != 0 ||
+         options_.frequency_penalty != 0;
+}
+
+std::span<const float> Sampler::changed(std::span<const float> logits) {
+  changed_.assign(logits.begin(), logits.end());
+  for (const auto& [id, bias] : options_.bias) {
+    if (static_cast<std::size_t>(id) < changed_.size()) {
+      changed_[static_cast<std::size_t>(id)] += bias;
+    }
+  }
+  for (const auto& [id, count] : drawn_) {
+    changed_[static_cast<std::size_t>(id)] -=
+        options_.presence_penalty + static_cast<float>(count) * options_.frequency_penalty;
+  }
+  return changed_;
+}
+
+Result<std::int32_t> Sampler::choose(std::span<const float> logits) {
   if (logits.empty()) return fail(ErrorKind::usage, "no logits to choose a token from");
   std::size_t best = 0;
   for (std::size_t id = 0; id < logits.size(); ++id) {
@@ -144,7 +184,8 @@ std::int32_t Sampler::draw() {
 }
 
 std::uint64_t Sampler::memory_bytes() const {
-  return sizeof(*this) + candidates_.capacity() * sizeof(Candidate);
+  return sizeof(*this) + candidates_.capacity() * sizeof(Candidate) +
+         changed_.capacity() * sizeof(float);
 }
 
 }  // namespace sluice::text

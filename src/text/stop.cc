@@ -39,7 +39,9 @@ StopMatcher::Piece StopMatcher::push(std::string_view text) {
     std::size_t complete = 0;
     for (Stop& stop : stops_) {
       advance(stop, byte);
-      if (stop.matched == stop.text.size()) complete = std::max(complete, stop.matched);
+      if (stop.matched != stop.text.size() || stop.matched <= complete) continue;
+      complete = stop.matched;
+      stopped_by_ = stop.text;
     }
     if (complete > 0) {
       stopped_ = true;

@@ -29,6 +29,9 @@ class StopMatcher {
   /// What is held back, at the end of the text. The matcher stays as it is after a stop.
   std::string finish();
 
+  /// The stop string that came; empty if none did.
+  const std::string& stopped_by() const { return stopped_by_; }
+
  private:
   struct Stop {
     std::string text;
@@ -40,6 +43,7 @@ class StopMatcher {
   std::vector<Stop> stops_;
   std::string held_;  // the longest end of the stream that starts a stop string
   bool stopped_ = false;
+  std::string stopped_by_;
 };
 
 }  // namespace sluice::text

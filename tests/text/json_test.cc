@@ -81,5 +81,19 @@ TEST(Json, TheDeepestValueFitsTheSmallestStack) {
   EXPECT_EQ(result.substr(0, 12), "{\"a\":[{\"a\":[");
 }
 
+TEST(Json, RulesRefuseNamesThatComeTwiceAndTooManyValues) {
+  JsonRules rules;
+  rules.unique_names = true;
+  rules.values = 4;
+  const auto takes = [&](std::string_view text) {
+    return parse_json(text, "x", ErrorKind::usage, rules).has_value();
+  };
+  EXPECT_TRUE(takes(R"({"a":1,"b":{"a":2}})"));
+  EXPECT_FALSE(takes(R"({"a":1,"a":2})"));
+  EXPECT_FALSE(takes(R"({"a":1,"\u0061":2})"));
+  EXPECT_TRUE(takes("[1,[2]]"));
+  EXPECT_FALSE(takes("[1,[2],3]"));
+}
+
 }  // namespace
 }  // namespace sluice::text

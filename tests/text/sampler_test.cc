@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 
+#include "text/log_probabilities.h"
+
 namespace sluice::text {
 namespace {
 
@@ -189,6 +191,49 @@ TEST(Sampler, HoldsOneBufferForAVocabulary) {
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(greedy.next(logits) && sampler.next(logits));
   EXPECT_EQ(greedy.memory_bytes(), sizeof(Sampler));
   EXPECT_EQ(sampler.memory_bytes(), sizeof(Sampler) + 8 * logits.size());
+}
+
+TEST(Sampler, BiasMovesLogitsBeforeAnythingElse) {
+  SamplingOptions options;
+  options.greedy = true;
+  options.bias = {{2, 1.5f}, {7, 100.0f}};  // id 7 is none of these
+  EXPECT_EQ(make(options).next(std::vector<float>{1, 2, 1}), 2);
+  options.bias = {{1, -100.0f}};
+  EXPECT_EQ(make(options).next(std::vector<float>{1, 2, 1}), 0);
+}
+
+TEST(Sampler, PenaltiesCountWhatWasDrawn) {
+  const std::vector<float> logits = {3.0f, 2.5f, 0.0f};
+  SamplingOptions options;
+  options.greedy = true;
+  options.frequency_penalty = 0.4f;
+  Sampler frequency = make(options);
+  // 3.0 | 2.6 | 2.2 -> 2.5 ...: each draw of a token costs it 0.4.
+  std::vector<std::int32_t> drawn;
+  for (int i = 0; i < 5; ++i) drawn.push_back(*frequency.next(logits));
+  EXPECT_EQ(drawn, (std::vector<std::int32_t>{0, 0, 1, 0, 1}));
+  options.frequency_penalty = 0;
+  options.presence_penalty = 0.6f;
+  Sampler presence = make(options);
+  drawn.clear();
+  for (int i = 0; i < 4; ++i) drawn.push_back(*presence.next(logits));
+  EXPECT_EQ(drawn, (std::vector<std::int32_t>{0, 1, 0, 0})) << "once, however often it was drawn";
+}
+
+TEST(LogProbability, IsTheLogarithmOfTheSoftmax) {
+  const std::vector<float> logits = {1, 3, 2, 3};
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(logit);
+  const TokenLogProbability found = log_probability(logits, 2, 3);
+  EXPECT_EQ(found.id, 2);
+  EXPECT_NEAR(found.value, 2 - std::log(sum), 1e-6);
+  ASSERT_EQ(found.likeliest.size(), 3u);
+  EXPECT_EQ(found.likeliest[0].first, 1);  // of equal ones the lower id
+  EXPECT_EQ(found.likeliest[1].first, 3);
+  EXPECT_EQ(found.likeliest[2].first, 2);
+  EXPECT_NEAR(found.likeliest[0].second, 3 - std::log(sum), 1e-6);
+  EXPECT_EQ(log_probability(logits, 0, 99).likeliest.size(), 4u);
+  EXPECT_TRUE(log_probability(logits, 0, 0).likeliest.empty());
 }
 
 }  // namespace

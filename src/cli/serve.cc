@@ -1,0 +1,135 @@
+// sluice serve: the model behind OpenAI's API.
+#include <poll.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "cli/command.h"
+#include "cli/compute_options.h"
+#include "cli/flags.h"
+#include "cli/interrupts.h"
+#include "cli/statistics_output.h"
+#include "server/guard.h"
+#include "server/http_server.h"
+#include "server/server.h"
+
+namespace sluice::cli {
+namespace {
+
+constexpr std::size_t kContext = 4096;
+
+struct ServeOptions {
+  ComputeOptions compute;
+  std::string host = "127.0.0.1";
+  int port = 8080;
+  std::size_t queue = 16;
+  std::string key_file;
+  bool no_auth = false;
+  std::vector<std::string> allowed_hosts;
+  std::optional<std::uint64_t> saved_states;
+  std::string name;
+};
+
+class Serve final : public Command {
+ public:
+  explicit Serve(CLI::App& app) {
+    const std::string group = "Server";
+    app.add_option("--host", options_.host,
+                   "Address to listen on, in numbers; default: 127.0.0.1, this machine only")
+        ->type_name("ADDRESS")
+        ->group(group);
+    add_count(app, "--port", options_.port, 0, 65535, "Port; 0: any that is free; default: 8080")
+        ->group(group);
+    app.add_option("--api-key-file", options_.key_file,
+                   "File with the keys that clients must bring, one a line")
+        ->type_name("FILE")
+        ->group(group);
+    app.add_flag("--no-auth", options_.no_auth,
+                 "Let everybody in who reaches an address other than this machine's own")
+        ->group(group);
+    app.add_option("--allow-host", options_.allowed_hosts,
+                   "A name by which clients may call the server; may be given several times")
+        ->type_name("NAME")
+        ->allow_extra_args(false)
+        ->group(group);
+    add_count(app, "--queue", options_.queue, 1, 1000,
+              "Requests that may wait; more are refused with 429; default: 16")
+        ->group(group);
+    app.add_option("--name", options_.name, "The model's name for clients; default: its folder's")
+        ->type_name("NAME")
+        ->group(group);
+    add_size(app, "--state-ram", options_.saved_states,
+             "Memory of --ram for conversations that may go on; default: a sixteenth of it")
+        ->group(group);
+    add_compute_options(app, options_.compute);
+    app.footer(
+        "Ctrl-C ends the server. The API is OpenAI's: /v1/chat/completions, /v1/completions,\n"
+        "/v1/models; besides /health, /v1/status and /metrics. docs/server.md has the details.\n\n"
+        "Examples:\n"
+        "  sluice serve models/k3-nano --port 8080\n"
+        "  sluice serve /drive/Kimi-K3 --ram 32G --ctx 32768\n"
+        "  sluice serve /drive/Kimi-K3 --host 0.0.0.0 --api-key-file keys.txt");
+  }
+
+  Status execute() override {
+    server::ServerOptions options;
+    SLUICE_TRY(admit(options));
+    SLUICE_ASSIGN(options.model_folder, model_folder(options_.compute.model));
+    SLUICE_ASSIGN(StatisticsOutput statistics, StatisticsOutput::prepare(options_.compute));
+    options.engine = engine_options(options_.compute, kContext);
+    options.name = options_.name;
+    options.host = options_.host;
+    options.port = options_.port;
+    options.queue = options_.queue;
+    options.allowed_hosts = options_.allowed_hosts;
+    options.saved_states = options_.saved_states;
+    SLUICE_ASSIGN(const auto server, server::Server::start(std::move(options)));
+    Interrupts::watch();
+    const bool is_ipv6 = options_.host.find(':') != std::string::npos;
+    log_note("{} is served at http://{}{}{}:{}/v1 with a context of {}; Ctrl-C ends it",
+             server->model_name(), is_ipv6 ? "[" : "", options_.host, is_ipv6 ? "]" : "",
+             server->port(), server->context());
+    wait_for_interrupt();
+    log_note("the server ends");
+    return statistics.write(server->statistics());
+  }
+
+ private:
+  /// Who may use the server. Beyond this machine that must have been decided.
+  Status admit(server::ServerOptions& options) const {
+    if (!options_.key_file.empty()) {
+      SLUICE_ASSIGN(options.keys, server::read_keys(options_.key_file));
+      return {};
+    }
+    if (server::is_loopback(options_.host)) return {};
+    if (!options_.no_auth) {
+      return fail(ErrorKind::usage,
+                  "--host {}: other machines could use this server; give --api-key-file FILE, or "
+                  "--no-auth if everybody may",
+                  options_.host);
+    }
+    log_warning("everybody who reaches {} can use this server: no key is asked for", options_.host);
+    return {};
+  }
+
+  static void wait_for_interrupt() {
+    pollfd descriptor = {Interrupts::descriptor(), POLLIN, 0};
+    while (::poll(&descriptor, 1, -1) < 0 && errno == EINTR) continue;
+  }
+
+  ServeOptions options_;
+};
+
+}  // namespace
+
+Registered add_serve(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("serve", "Answer requests of OpenAI's API over HTTP");
+  return {app, std::make_unique<Serve>(*app)};
+}
+
+}  // namespace sluice::cli

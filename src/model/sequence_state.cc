@@ -1,0 +1,89 @@
+// Sequences as bytes: a header, then the pieces that the positions fill.
+#include <cstring>
+
+#include "base/check.h"
+#include "model/network.h"
+
+namespace sluice::model {
+namespace {
+
+constexpr std::uint64_t kMark = 0x3165746174536c53;  // "SlState1"
+
+struct Header {
+  std::uint64_t mark = kMark;
+  std::uint64_t layout = 0;
+  std::uint64_t length = 0;
+  std::uint64_t bytes = 0;  // header included
+};
+
+/// FNV-1a over the sizes of pieces.
+class LayoutHash {
+ public:
+  void add(std::uint64_t size) {
+    for (int byte = 0; byte < 8; ++byte) {
+      hash_ = (hash_ ^ (size >> (8 * byte) & 0xff)) * 0x100000001b3;
+    }
+  }
+  std::uint64_t value() const { return hash_; }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325;
+};
+
+}  // namespace
+
+std::uint64_t SequenceState::saved_bytes() const {
+  std::uint64_t bytes = sizeof(Header);
+  for_each_piece(length_, [&](std::span<std::byte> piece) { bytes += piece.size(); });
+  return bytes;
+}
+
+/// Equal for states whose pieces mean the same, whatever their contexts: the sizes at no position
+/// and at one tell the fixed parts from those that grow.
+std::uint64_t SequenceState::layout() const {
+  LayoutHash hash;
+  for (const std::size_t length : {0, 1}) {
+    for_each_piece(length, [&](std::span<std::byte> piece) { hash.add(piece.size()); });
+  }
+  return hash.value();
+}
+
+void SequenceState::save(std::span<std::byte> room) const {
+  SLUICE_CHECK(room.size() == saved_bytes());
+  const Header header = {kMark, layout(), length_, room.size()};
+  std::memcpy(room.data(), &header, sizeof(header));
+  std::byte* out = room.data() + sizeof(header);
+  for_each_piece(length_, [&](std::span<std::byte> piece) {
+    if (!piece.empty()) std::memcpy(out, piece.data(), piece.size());
+    out += piece.size();
+  });
+}
+
+Status SequenceState::load(std::span<const std::byte> saved) {
+  reset();
+  Header header;
+  if (saved.size() < sizeof(header)) return fail(ErrorKind::usage, "a saved sequence is cut off");
+  std::memcpy(&header, saved.data(), sizeof(header));
+  if (header.mark != kMark || header.bytes != saved.size()) {
+    return fail(ErrorKind::usage, "a saved sequence is damaged or cut off");
+  }
+  if (header.layout != layout()) {
+    return fail(ErrorKind::usage, "a saved sequence belongs to another model");
+  }
+  if (header.length > context_) {
+    return fail(ErrorKind::usage, "a saved sequence of {} positions does not fit into {}",
+                header.length, context_);
+  }
+  std::uint64_t bytes = sizeof(header);
+  for_each_piece(header.length, [&](std::span<std::byte> piece) { bytes += piece.size(); });
+  if (bytes != saved.size()) return fail(ErrorKind::usage, "a saved sequence is damaged");
+  const std::byte* in = saved.data() + sizeof(header);
+  for_each_piece(header.length, [&](std::span<std::byte> piece) {
+    if (!piece.empty()) std::memcpy(piece.data(), in, piece.size());
+    in += piece.size();
+  });
+  length_ = header.length;
+  return {};
+}
+
+}  // namespace sluice::model

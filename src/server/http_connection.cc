@@ -1,0 +1,207 @@
+#include "server/http_connection.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace sluice::server {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+/// Waits until the socket can be read or written; false at the deadline.
+bool wait_for(int socket, short events, steady_clock::time_point deadline) {
+  while (true) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now()).count();
+    if (left <= 0) return false;
+    pollfd descriptor = {socket, events, 0};
+    const int ready = ::poll(&descriptor, 1, static_cast<int>(std::min<long>(left, 60'000)));
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) return false;
+  }
+}
+
+}  // namespace
+
+bool BodyRoom::take(std::size_t bytes) {
+  std::size_t left = left_.load();
+  while (left >= bytes) {
+    if (left_.compare_exchange_weak(left, left - bytes)) return true;
+  }
+  return false;
+}
+
+HttpConnection::HttpConnection(int socket, std::string peer, const HttpLimits& limits,
+                               BodyRoom& bodies)
+    : socket_(socket), peer_(std::move(peer)), limits_(limits), bodies_(bodies) {}
+
+HttpConnection::~HttpConnection() {
+  bodies_.give_back(lent_);
+  ::close(socket_);
+}
+
+/// Appends what comes next to received_; false when nothing does.
+bool HttpConnection::fill(Time deadline) {
+  std::array<char, 4096> room;
+  while (!over_) {
+    const ssize_t count = ::recv(socket_, room.data(), room.size(), 0);
+    if (count > 0) {
+      received_.append(room.data(), static_cast<std::size_t>(count));
+      return true;
+    }
+    const bool again = count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+    if (!again || !wait_for(socket_, POLLIN, deadline)) over_ = true;
+  }
+  return false;
+}
+
+/// The size of the next head, once all of it is in received_.
+std::optional<std::size_t> HttpConnection::read_head_bytes() {
+  waiting_ = received_.empty();
+  if (received_.empty() && !fill(steady_clock::now() + limits_.idle)) return std::nullopt;
+  waiting_ = false;
+  const Time deadline = steady_clock::now() + limits_.head;
+  for (std::size_t looked_at = 0;;) {
+    const std::size_t end = received_.find("\r\n\r\n", looked_at);
+    if (end != std::string::npos && end + 4 <= kMostHeadBytes) return end + 4;
+    if (received_.size() > kMostHeadBytes || end != std::string::npos) {
+      refuse({431, fmt::format("a request's head may have {} bytes", kMostHeadBytes)});
+      return std::nullopt;
+    }
+    looked_at = received_.size() < 3 ? 0 : received_.size() - 3;
+    if (fill(deadline)) continue;
+    if (steady_clock::now() >= deadline) refuse({408, "the request's head did not come in time"});
+    return std::nullopt;
+  }
+}
+
+std::optional<HttpRequest> HttpConnection::next_request() {
+  const auto head_bytes = read_head_bytes();
+  if (!head_bytes) return std::nullopt;
+  auto request = parse_http_head(std::string_view(received_).substr(0, *head_bytes));
+  received_.erase(0, *head_bytes);
+  if (!request) {
+    refuse(request.error());
+    return std::nullopt;
+  }
+  request->peer = peer_;
+  if (!read_body(*request)) return std::nullopt;
+  return std::move(*request);
+}
+
+bool HttpConnection::read_body(HttpRequest& request) {
+  const std::size_t length = request.content_length;
+  if (length > limits_.body_bytes) {
+    refuse({413, fmt::format("a request's body may have {} bytes", limits_.body_bytes)});
+    return false;
+  }
+  if (length == 0) return true;
+  if (!bodies_.take(length)) {
+    refuse({503, "there is no room for another request now"});
+    return false;
+  }
+  lent_ = length;
+  if (const std::string* expect = request.header("expect"); expect != nullptr) {
+    if (received_.empty()) write("HTTP/1.1 100 Continue\r\n\r\n");
+  }
+  request.body.reserve(length);
+  const Time deadline = steady_clock::now() + limits_.body;
+  while (true) {
+    const std::size_t count = std::min(length - request.body.size(), received_.size());
+    request.body.append(received_, 0, count);
+    received_.erase(0, count);
+    if (request.body.size() == length) return true;
+    if (fill(deadline)) continue;
+    if (steady_clock::now() >= deadline) refuse({408, "the request's body did not come in time"});
+    return false;
+  }
+}
+
+void HttpConnection::drop_body(HttpRequest& request) {
+  std::string().swap(request.body);
+  bodies_.give_back(std::exchange(lent_, 0));
+}
+
+void HttpConnection::finish(HttpRequest& request) {
+  drop_body(request);
+  if (!request.keep_alive) over_ = true;
+}
+
+void HttpConnection::respond(const HttpRequest& request, int status, Headers headers,
+                             std::string_view body) {
+  std::string response = response_head(status, headers, request.keep_alive, body.size());
+  if (request.method != "HEAD") response += body;
+  write(response);
+}
+
+void HttpConnection::begin_stream(const HttpRequest& request, int status, Headers headers) {
+  chunked_ = !request.is_http10;
+  if (chunked_) headers.emplace_back("Transfer-Encoding", "chunked");
+  write(response_head(status, headers, chunked_ && request.keep_alive, std::nullopt));
+}
+
+void HttpConnection::stream(std::string_view piece) {
+  if (piece.empty()) return;  // an empty chunk would be the last
+  if (!chunked_) return write(piece);
+  write(fmt::format("{:x}\r\n{}\r\n", piece.size(), piece));
+}
+
+void HttpConnection::end_stream() {
+  if (chunked_) {
+    write("0\r\n\r\n");
+  } else {
+    over_ = true;
+  }
+}
+
+bool HttpConnection::is_gone() {
+  if (over_) return true;
+  char byte = 0;
+  const ssize_t count = ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  const bool nothing_yet = count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+  if (count <= 0 && !nothing_yet) over_ = true;
+  return over_;
+}
+
+void HttpConnection::hang_up() { ::shutdown(socket_, SHUT_RDWR); }
+
+void HttpConnection::write(std::string_view bytes) {
+  const Time deadline = steady_clock::now() + limits_.write;
+  while (!over_ && !bytes.empty()) {
+    const ssize_t count = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (count >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(count));
+      continue;
+    }
+    const bool again = errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    if (!again || !wait_for(socket_, POLLOUT, deadline)) over_ = true;
+  }
+}
+
+/// Answers a request that could not be taken in, and gives up the connection: where the next
+/// request would begin is not known.
+void HttpConnection::refuse(const HttpFault& fault) {
+  over_ = false;
+  const std::string body = fmt::format(
+      R"({{"error":{{"message":"{}","type":"invalid_request_error","param":null,"code":null}}}})",
+      fault.message);
+  Headers headers = {{"Content-Type", "application/json"}};
+  if (fault.status == 503) headers.emplace_back("Retry-After", "1");
+  write(response_head(fault.status, headers, false, body.size()) + body);
+  // Bytes that were not read would turn the close into a reset, and the answer could be lost.
+  ::shutdown(socket_, SHUT_WR);
+  const Time deadline = steady_clock::now() + milliseconds(500);
+  for (std::size_t dropped = 0; dropped < (std::size_t{1} << 20) && fill(deadline);) {
+    dropped += received_.size();
+    received_.clear();
+  }
+  over_ = true;
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,87 @@
+// One client's connection: requests in, responses out, each with a deadline.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/http_message.h"
+
+namespace sluice::server {
+
+struct HttpLimits {
+  std::size_t body_bytes = std::size_t{4} << 20;  ///< of one request
+  std::chrono::milliseconds head{10'000};         ///< from the first byte of a head to its last
+  std::chrono::milliseconds body{60'000};         ///< for a whole body
+  std::chrono::milliseconds idle{60'000};         ///< between two requests
+  std::chrono::milliseconds write{30'000};        ///< for the client to take what it was sent
+};
+
+/// Lends room for bodies, so that all of them together stay within what was planned.
+class BodyRoom {
+ public:
+  explicit BodyRoom(std::size_t bytes) : left_(bytes) {}
+  bool take(std::size_t bytes);
+  void give_back(std::size_t bytes) { left_ += bytes; }
+
+ private:
+  std::atomic<std::size_t> left_;
+};
+
+/// Used by one thread, but for is_waiting() and hang_up().
+class HttpConnection {
+ public:
+  /// Owns `socket`, which must be non-blocking.
+  HttpConnection(int socket, std::string peer, const HttpLimits& limits, BodyRoom& bodies);
+  ~HttpConnection();
+  HttpConnection(const HttpConnection&) = delete;
+  HttpConnection& operator=(const HttpConnection&) = delete;
+
+  /// The next request; none when the client has left or stays silent. A request that is refused
+  /// was answered, and the connection is over.
+  std::optional<HttpRequest> next_request();
+  /// The request's body is not needed any more: others may have its room.
+  void drop_body(HttpRequest& request);
+  /// The response is whole.
+  void finish(HttpRequest& request);
+
+  /// A whole response. `keep_alive` as the request said.
+  void respond(const HttpRequest& request, int status, Headers headers, std::string_view body);
+
+  /// A response whose body comes piece by piece.
+  void begin_stream(const HttpRequest& request, int status, Headers headers);
+  void stream(std::string_view piece);
+  void end_stream();
+
+  /// The client has closed its side, or takes nothing any more: nobody waits for an answer.
+  bool is_gone();
+  bool is_over() const { return over_; }
+
+  /// No request is under way. May be called from any thread.
+  bool is_waiting() const { return waiting_; }
+  /// Ends the connection from another thread: reads and writes fail from now on.
+  void hang_up();
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+  bool fill(Time deadline);
+  std::optional<std::size_t> read_head_bytes();
+  bool read_body(HttpRequest& request);
+  void write(std::string_view bytes);
+  void refuse(const HttpFault& fault);
+
+  const int socket_;
+  const std::string peer_;
+  const HttpLimits& limits_;
+  BodyRoom& bodies_;
+  std::string received_;  // and not yet used
+  std::size_t lent_ = 0;  // of bodies_
+  std::atomic<bool> waiting_{true};
+  bool chunked_ = false;
+  bool over_ = false;
+};
+
+}  // namespace sluice::server

@@ -1,0 +1,291 @@
+#include "server/openai_answer.h"
+
+#include <utility>
+
+namespace sluice::server {
+namespace {
+
+using text::Json;
+using text::TokenLogProbability;
+
+const char* name_of(Finish finish) {
+  switch (finish) {
+    case Finish::stop:
+      return "stop";
+    case Finish::length:
+      return "length";
+    case Finish::tool_calls:
+      return "tool_calls";
+  }
+  return "stop";
+}
+
+Json usage_of(const Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.completion_tokens},
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
+          {"completion_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}}};
+}
+
+/// What both shapes share: who answers, and the frame around choices.
+class OpenAiWriter : public AnswerWriter {
+ public:
+  OpenAiWriter(const OpenAiRequest& request, const ServedModel& model, std::string id,
+               std::int64_t created)
+      : model_(model),
+        id_(std::move(id)),
+        created_(created),
+        choices_(request.generation.choices * request.generation.prompts.size()),
+        answers_per_prompt_(request.generation.choices),
+        echo_(request.echo),
+        include_usage_(request.include_usage),
+        has_log_probabilities_(request.generation.log_probabilities.has_value()) {}
+
+  std::string end(const Usage& usage) override {
+    std::string text;
+    if (include_usage_) {
+      Json chunk = frame(true);
+      chunk["choices"] = Json::array();
+      chunk["usage"] = usage_of(usage);
+      text = server_sent(chunk);
+    }
+    return text + "data: [DONE]\n\n";
+  }
+  std::string failed(const ApiError& error) override {
+    return "data: " + openai_error(error) + "\n\n";
+  }
+  std::string error(const ApiError& error) const override { return openai_error(error); }
+
+ protected:
+  virtual const char* object(bool chunk) const = 0;
+
+  Json frame(bool chunk) const {
+    return {{"id", id_}, {"object", object(chunk)}, {"created", created_}, {"model", model_.name}};
+  }
+
+  std::string chunk_of(Json choice) const {
+    Json chunk = frame(true);
+    chunk["choices"] = Json::array({std::move(choice)});
+    if (include_usage_) chunk["usage"] = nullptr;
+    return server_sent(chunk);
+  }
+
+  std::string token_text(std::int32_t id) const { return model_.tokenizer->decode({&id, 1}); }
+
+  const ServedModel& model_;
+  const std::string id_;
+  const std::int64_t created_;
+  const std::size_t choices_;
+  const std::size_t answers_per_prompt_;
+  const std::vector<std::string> echo_;
+  const bool include_usage_;
+  const bool has_log_probabilities_;
+};
+
+class ChatWriter final : public OpenAiWriter {
+ public:
+  using OpenAiWriter::OpenAiWriter;
+
+  std::string begin() override {
+    std::string text;
+    for (std::size_t i = 0; i < choices_; ++i) {
+      text += chunk_of(choice(i, {{"role", "assistant"}, {"content", ""}}));
+    }
+    return text;
+  }
+
+  std::string event(const TaskEvent& event) override {
+    if (event.kind == TaskEvent::Kind::choice_end) {
+      Json last = choice(event.choice, Json::object());
+      last["finish_reason"] = name_of(event.finish);
+      return chunk_of(std::move(last));
+    }
+    Json delta = delta_of(event.step);
+    if (delta.empty() && event.step.log_probabilities.empty()) return {};
+    Json next = choice(event.choice, std::move(delta));
+    if (!event.step.log_probabilities.empty()) {
+      next["logprobs"] = logprobs_of(event.step.log_probabilities);
+    }
+    return chunk_of(std::move(next));
+  }
+
+  Json whole(const std::vector<WholeChoice>& choices, const Usage& usage) override {
+    Json answer = frame(false);
+    Json& list = answer["choices"] = Json::array();
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      Json each = {{"index", i}, {"message", message_of(choices[i])}};
+      each["logprobs"] =
+          has_log_probabilities_ ? logprobs_of(choices[i].log_probabilities) : Json();
+      each["finish_reason"] = name_of(choices[i].finish);
+      list.push_back(std::move(each));
+    }
+    answer["usage"] = usage_of(usage);
+    return answer;
+  }
+
+ private:
+  const char* object(bool chunk) const override {
+    return chunk ? "chat.completion.chunk" : "chat.completion";
+  }
+
+  static Json choice(std::size_t index, Json delta) {
+    return {{"index", index},
+            {"delta", std::move(delta)},
+            {"logprobs", nullptr},
+            {"finish_reason", nullptr}};
+  }
+
+  static Json delta_of(const AnswerStep& step) {
+    switch (step.kind) {
+      case AnswerStep::Kind::text:
+        if (step.text.empty()) return Json::object();
+        return {{"content", step.text}};
+      case AnswerStep::Kind::reasoning:
+        return {{"reasoning_content", step.text}};
+      case AnswerStep::Kind::call_begin: {
+        Json call = {{"index", step.call},
+                     {"id", step.call_id},
+                     {"type", "function"},
+                     {"function", {{"name", step.text}, {"arguments", ""}}}};
+        return {{"tool_calls", Json::array({std::move(call)})}};
+      }
+      case AnswerStep::Kind::call_arguments: {
+        Json call = {{"index", step.call}, {"function", {{"arguments", step.text}}}};
+        return {{"tool_calls", Json::array({std::move(call)})}};
+      }
+      case AnswerStep::Kind::call_end:
+        break;
+    }
+    return Json::object();
+  }
+
+  static Json message_of(const WholeChoice& choice) {
+    Json message = {{"role", "assistant"}, {"content", nullptr}, {"refusal", nullptr}};
+    const std::string text = choice.joined(AnswerBlock::Kind::text);
+    const std::string reasoning = choice.joined(AnswerBlock::Kind::reasoning);
+    if (!reasoning.empty()) message["reasoning_content"] = reasoning;
+    Json calls = Json::array();
+    for (const AnswerBlock& block : choice.blocks) {
+      if (block.kind != AnswerBlock::Kind::call) continue;
+      calls.push_back({{"id", block.call_id},
+                       {"type", "function"},
+                       {"function", {{"name", block.name}, {"arguments", block.text}}}});
+    }
+    if (!text.empty() || calls.empty()) message["content"] = text;
+    if (!calls.empty()) message["tool_calls"] = std::move(calls);
+    return message;
+  }
+
+  Json token_of(std::int32_t id, float value) const {
+    Json bytes = Json::array();
+    for (const char byte : model_.tokenizer->bytes_of(id)) {
+      bytes.push_back(static_cast<unsigned char>(byte));
+    }
+    return {{"token", token_text(id)}, {"logprob", value}, {"bytes", std::move(bytes)}};
+  }
+
+  Json logprobs_of(const std::vector<TokenLogProbability>& tokens) const {
+    Json content = Json::array();
+    for (const TokenLogProbability& token : tokens) {
+      Json each = token_of(token.id, token.value);
+      Json& top = each["top_logprobs"] = Json::array();
+      for (const auto& [id, value] : token.likeliest) top.push_back(token_of(id, value));
+      content.push_back(std::move(each));
+    }
+    return {{"content", std::move(content)}, {"refusal", nullptr}};
+  }
+};
+
+class CompletionWriter final : public OpenAiWriter {
+ public:
+  CompletionWriter(const OpenAiRequest& request, const ServedModel& model, std::string id,
+                   std::int64_t created)
+      : OpenAiWriter(request, model, std::move(id), created), written_(choices_, 0) {}
+
+  std::string begin() override {
+    std::string text;
+    for (std::size_t i = 0; !echo_.empty() && i < choices_; ++i) {
+      text += chunk_of(choice(i, echo_[i / answers_per_prompt_]));
+    }
+    return text;
+  }
+
+  std::string event(const TaskEvent& event) override {
+    if (event.kind == TaskEvent::Kind::choice_end) {
+      Json last = choice(event.choice, "");
+      last["finish_reason"] = name_of(event.finish);
+      return chunk_of(std::move(last));
+    }
+    Json next = choice(event.choice, event.step.text);
+    if (!event.step.log_probabilities.empty()) {
+      next["logprobs"] = logprobs_of(event.step.log_probabilities, written_[event.choice]);
+    }
+    return chunk_of(std::move(next));
+  }
+
+  Json whole(const std::vector<WholeChoice>& choices, const Usage& usage) override {
+    Json answer = frame(false);
+    Json& list = answer["choices"] = Json::array();
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      std::string text = echo_.empty() ? "" : echo_[i / answers_per_prompt_];
+      text += choices[i].joined(AnswerBlock::Kind::text);
+      Json each = choice(i, std::move(text));
+      if (has_log_probabilities_) {
+        each["logprobs"] = logprobs_of(choices[i].log_probabilities, written_[i]);
+      }
+      each["finish_reason"] = name_of(choices[i].finish);
+      list.push_back(std::move(each));
+    }
+    answer["usage"] = usage_of(usage);
+    return answer;
+  }
+
+ private:
+  const char* object(bool) const override { return "text_completion"; }
+
+  static Json choice(std::size_t index, std::string text) {
+    return {{"text", std::move(text)},
+            {"index", index},
+            {"logprobs", nullptr},
+            {"finish_reason", nullptr}};
+  }
+
+  /// `offset`: bytes of the answer's tokens before these; moves on.
+  Json logprobs_of(const std::vector<TokenLogProbability>& tokens, std::size_t& offset) const {
+    Json names = Json::array();
+    Json values = Json::array();
+    Json tops = Json::array();
+    Json offsets = Json::array();
+    for (const TokenLogProbability& token : tokens) {
+      names.push_back(token_text(token.id));
+      values.push_back(token.value);
+      Json top = Json::object();
+      for (const auto& [id, value] : token.likeliest) top[token_text(id)] = value;
+      tops.push_back(std::move(top));
+      offsets.push_back(offset);
+      offset += model_.tokenizer->bytes_of(token.id).size();
+    }
+    return {{"tokens", std::move(names)},
+            {"token_logprobs", std::move(values)},
+            {"top_logprobs", std::move(tops)},
+            {"text_offset", std::move(offsets)}};
+  }
+
+  std::vector<std::size_t> written_;
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerWriter> chat_writer(const OpenAiRequest& request, const ServedModel& model,
+                                          std::string id, std::int64_t created) {
+  return std::make_unique<ChatWriter>(request, model, std::move(id), created);
+}
+
+std::unique_ptr<AnswerWriter> completion_writer(const OpenAiRequest& request,
+                                                const ServedModel& model, std::string id,
+                                                std::int64_t created) {
+  return std::make_unique<CompletionWriter>(request, model, std::move(id), created);
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,285 @@
+#include "server/service.h"
+
+#include <chrono>
+#include <utility>
+
+#include "server/asked.h"
+#include "server/openai_request.h"
+
+namespace sluice::server {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How long a wait for the engine may be before the client is looked after.
+constexpr milliseconds kPatience{50};
+constexpr auto kHeartbeat = std::chrono::seconds(5);
+
+constexpr const char* kJson = "application/json";
+
+const char* name_of(WorkerStatus::Phase phase) {
+  switch (phase) {
+    case WorkerStatus::Phase::idle:
+      return "idle";
+    case WorkerStatus::Phase::prefill:
+      return "prefill";
+    case WorkerStatus::Phase::decode:
+      return "decode";
+  }
+  return "idle";
+}
+
+text::Json or_null(const std::optional<double>& number) {
+  return number ? text::Json(*number) : text::Json();
+}
+
+}  // namespace
+
+/// One request and its one response.
+class Service::Exchange {
+ public:
+  Exchange(HttpRequest& request, HttpConnection& connection, Metrics& metrics)
+      : request_(request), connection_(connection), metrics_(metrics) {}
+
+  HttpRequest& request() { return request_; }
+  HttpConnection& connection() { return connection_; }
+  bool is(std::string_view path) const { return request_.path == path; }
+  /// For the metrics: only paths that exist, so that clients cannot invent any.
+  void set_route(const char* route) { route_ = route; }
+  void set_client(std::string client) { client_ = std::move(client); }
+  const std::string& client() const { return client_; }
+
+  void send(int status, std::string_view type, std::string_view body, Headers more = {}) {
+    metrics_.count_request(route_, status);
+    connection_.respond(request_, status, headers(type, std::move(more)), body);
+  }
+  void send_json(const text::Json& json) { send(200, kJson, to_line(json)); }
+  void send_error(const ApiError& error) {
+    const bool anthropic = route_ == kMessagesPath;
+    send(error.status, kJson, anthropic ? anthropic_error(error) : openai_error(error),
+         error.headers);
+  }
+  void begin_stream() {
+    metrics_.count_request(route_, 200);
+    connection_.begin_stream(request_, 200, headers("text/event-stream", {}));
+  }
+
+ private:
+  static Headers headers(std::string_view type, Headers more) {
+    Headers all = {{"Content-Type", std::string(type)},
+                   {"Cache-Control", "no-store"},
+                   {"X-Content-Type-Options", "nosniff"}};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  HttpRequest& request_;
+  HttpConnection& connection_;
+  Metrics& metrics_;
+  const char* route_ = "other";
+  std::string client_;
+};
+
+Service::Service(const ServedModel& model, Worker& worker, Metrics& metrics, GuardOptions guard,
+                 std::size_t most_values)
+    : model_(model),
+      worker_(worker),
+      metrics_(metrics),
+      guard_(std::move(guard)),
+      most_values_(most_values),
+      next_id_(random_seed()) {}
+
+void Service::handle(HttpRequest& request, HttpConnection& connection) {
+  Exchange exchange(request, connection, metrics_);
+  if (const ApiStatus allowed = guard_.check_browser(request); !allowed) {
+    return exchange.send_error(allowed.error());
+  }
+  route(exchange);
+}
+
+void Service::route(Exchange& exchange) {
+  struct Route {
+    const char* method;
+    const char* path;
+    bool needs_key;
+    void (*serve)(Service&, Exchange&);
+  };
+  static constexpr Route kRoutes[] = {
+      {"GET", "/health", false,
+       [](Service&, Exchange& e) {
+         e.send_json({{"status", "ok"}});
+       }},
+      {"GET", "/v1/models", true, [](Service& s, Exchange& e) { e.send_json(s.models()); }},
+      {"GET", "/v1/status", true, [](Service& s, Exchange& e) { e.send_json(s.status()); }},
+      {"GET", "/metrics", true,
+       [](Service& s, Exchange& e) {
+         e.send(200, "text/plain; version=0.0.4", s.metrics_.text(s.worker_.snapshot()));
+       }},
+      {"POST", "/v1/chat/completions", true,
+       [](Service& s, Exchange& e) { s.answer(e, kChatPath); }},
+      {"POST", "/v1/completions", true,
+       [](Service& s, Exchange& e) { s.answer(e, kCompletionsPath); }},
+      {"POST", "/v1/messages", true, [](Service& s, Exchange& e) { s.answer(e, kMessagesPath); }},
+  };
+  const HttpRequest& request = exchange.request();
+  const Route* same_path = nullptr;
+  for (const Route& route : kRoutes) {
+    if (!exchange.is(route.path)) continue;
+    same_path = &route;
+    if (request.method != route.method &&
+        !(request.method == "HEAD" && std::string_view(route.method) == "GET")) {
+      continue;
+    }
+    exchange.set_route(route.path);
+    if (route.needs_key) {
+      const auto key = guard_.check_key(request);
+      if (!key) return exchange.send_error(key.error());
+      exchange.set_client(fmt::format("{}/{}", *key, request.peer));
+    }
+    return route.serve(*this, exchange);
+  }
+  if (same_path != nullptr) {
+    ApiError error = {405, fmt::format("{} only takes {}", same_path->path, same_path->method)};
+    error.headers.emplace_back("Allow", same_path->method);
+    return exchange.send_error(error);
+  }
+  const std::string model_path = "/v1/models/" + model_.name;
+  if (exchange.is(model_path) && request.method == "GET") {
+    exchange.set_route("/v1/models");
+    const auto key = guard_.check_key(request);
+    return key ? exchange.send_json(model()) : exchange.send_error(key.error());
+  }
+  exchange.send_error(
+      {404, "there is nothing at this path", "invalid_request_error", {}, "not_found"});
+}
+
+void Service::answer(Exchange& exchange, std::string_view path) {
+  auto asked = [&]() -> ApiResult<Asked> {
+    const std::scoped_lock lock(parsing_);
+    SLUICE_ASSIGN(const text::Json body, parse_body(exchange.request().body, most_values_));
+    return read_asked(path, body, model_, new_id(), random_seed());
+  }();
+  exchange.connection().drop_body(exchange.request());
+  if (!asked) return exchange.send_error(asked.error());
+  const auto task = std::make_shared<Task>(asked->id, exchange.client() + "/" + asked->user,
+                                           std::move(asked->generation));
+  if (!worker_.submit(task)) return exchange.send_error(queue_full());
+  if (asked->stream) {
+    stream(exchange, task, *asked->writer);
+  } else {
+    collect(exchange, task, *asked->writer);
+  }
+}
+
+ApiError Service::queue_full() {
+  metrics_.count_refused();
+  const WorkerStatus now = worker_.status();
+  const std::size_t seconds = worker_.retry_after();
+  ApiError error = {429,
+                    fmt::format("{} requests wait already, as many as may; yours would have been "
+                                "number {}; try again in about {} s",
+                                now.queued, now.queued + 1, seconds),
+                    "rate_limit_error",
+                    {},
+                    "queue_full"};
+  error.headers.emplace_back("Retry-After", std::to_string(seconds));
+  error.headers.emplace_back("X-Queue-Position", std::to_string(now.queued + 1));
+  return error;
+}
+
+/// The line that keeps a stream alive; while the task waits it says at which place.
+std::string Service::waiting(const std::shared_ptr<Task>& task, AnswerWriter& writer) const {
+  const auto position = worker_.position(task);
+  if (!position || *position == 0) return writer.heartbeat();
+  return fmt::format(": {} before this one\n\n{}", *position, writer.heartbeat());
+}
+
+void Service::stream(Exchange& exchange, const std::shared_ptr<Task>& task, AnswerWriter& writer) {
+  HttpConnection& connection = exchange.connection();
+  exchange.begin_stream();
+  connection.stream(writer.begin());
+  auto silent_since = Clock::now();
+  while (true) {
+    const auto event = task->next(kPatience);
+    if (connection.is_gone()) return drop(task);
+    if (!event) {
+      if (Clock::now() - silent_since < kHeartbeat) continue;
+      connection.stream(waiting(task, writer));
+    } else if (event->kind == TaskEvent::Kind::done) {
+      connection.stream(writer.end(event->usage));
+      return connection.end_stream();
+    } else if (event->kind == TaskEvent::Kind::failed) {
+      connection.stream(writer.failed(to_api_error(*event->error)));
+      return connection.end_stream();
+    } else if (event->kind != TaskEvent::Kind::started) {
+      connection.stream(writer.event(*event));
+    }
+    silent_since = Clock::now();
+  }
+}
+
+void Service::collect(Exchange& exchange, const std::shared_ptr<Task>& task, AnswerWriter& writer) {
+  AnswerCollector collector(task->generation());
+  while (true) {
+    const auto event = task->next(kPatience);
+    if (exchange.connection().is_gone()) return drop(task);
+    if (!event) continue;
+    if (event->kind == TaskEvent::Kind::done) {
+      return exchange.send_json(writer.whole(collector.choices(), event->usage));
+    }
+    if (event->kind == TaskEvent::Kind::failed) {
+      return exchange.send_error(to_api_error(*event->error));
+    }
+    collector.add(*event);
+  }
+}
+
+/// The client has left.
+void Service::drop(const std::shared_ptr<Task>& task) {
+  metrics_.count_left();
+  worker_.cancel(task);
+}
+
+text::Json Service::model() const {
+  return {{"id", model_.name},
+          {"object", "model"},
+          {"created", model_.created},
+          {"owned_by", "sluice"},
+          {"context_length", model_.context}};
+}
+
+text::Json Service::models() const {
+  return {{"object", "list"}, {"data", text::Json::array({model()})}};
+}
+
+text::Json Service::status() const {
+  const WorkerStatus now = worker_.status();
+  const MetricsSnapshot engine = worker_.snapshot();
+  text::Json json = {{"model", model_.name}, {"phase", name_of(now.phase)},
+                     {"queued", now.queued}, {"queue_limit", now.queue_limit},
+                     {"layers", now.layers}, {"seconds_per_token", or_null(now.seconds_per_token)},
+                     {"request", nullptr}};
+  if (!now.task.empty()) {
+    json["request"] = {{"id", now.task},
+                       {"choice", now.choice},
+                       {"choices", now.choices},
+                       {"layer", now.layer},
+                       {"prompt_tokens", now.prompt_tokens},
+                       {"prompt_tokens_done", now.prompt_done},
+                       {"tokens", now.generated},
+                       {"max_tokens", now.max_new},
+                       {"seconds", now.running_s},
+                       {"seconds_left", or_null(now.left_s)}};
+  }
+  json["memory"] = {{"budget_bytes", engine.engine.ram_budget_bytes},
+                    {"peak_bytes", engine.engine.peak_rss_bytes},
+                    {"saved_conversations", engine.saved_states},
+                    {"saved_conversation_bytes", engine.saved_state_bytes}};
+  json["expert_hit_rate"] = engine.engine.expert_hit_rate();
+  json["bytes_read"] = engine.engine.bytes_read();
+  return json;
+}
+
+std::string Service::new_id() { return fmt::format("{:016x}", next_id_++ * 0x9e3779b97f4a7c15); }
+
+}  // namespace sluice::server

@@ -1,0 +1,50 @@
+// The routes of the server: what each path does.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "server/answer_writer.h"
+#include "server/guard.h"
+#include "server/http_server.h"
+#include "server/metrics.h"
+#include "server/served_model.h"
+#include "server/worker.h"
+
+namespace sluice::server {
+
+class Service final : public HttpHandler {
+ public:
+  /// All must outlive the service. `most_values`: JSON values that a request's body may have.
+  Service(const ServedModel& model, Worker& worker, Metrics& metrics, GuardOptions guard,
+          std::size_t most_values);
+
+  void handle(HttpRequest& request, HttpConnection& connection) override;
+
+ private:
+  class Exchange;
+
+  void route(Exchange& exchange);
+  void answer(Exchange& exchange, std::string_view path);
+  void stream(Exchange& exchange, const std::shared_ptr<Task>& task, AnswerWriter& writer);
+  void collect(Exchange& exchange, const std::shared_ptr<Task>& task, AnswerWriter& writer);
+  void drop(const std::shared_ptr<Task>& task);
+  ApiError queue_full();
+  std::string waiting(const std::shared_ptr<Task>& task, AnswerWriter& writer) const;
+  text::Json models() const;
+  text::Json model() const;
+  text::Json status() const;
+  std::string new_id();
+
+  const ServedModel& model_;
+  Worker& worker_;
+  Metrics& metrics_;
+  const Guard guard_;
+  const std::size_t most_values_;
+  std::mutex parsing_;  // one body at a time: what it becomes in memory is many times its size
+  std::atomic<std::uint64_t> next_id_;
+};
+
+}  // namespace sluice::server

@@ -1,0 +1,91 @@
+// A request on its way through the queue and the engine, and what comes of it.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/cancellation.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "server/answer_machine.h"
+#include "text/sampler.h"
+
+namespace sluice::server {
+
+/// What the engine is to write.
+struct Generation {
+  std::vector<std::vector<std::int32_t>> prompts;  ///< at least one, none of them empty
+  std::size_t choices = 1;                         ///< answers to each prompt
+  std::size_t max_new = 0;                         ///< tokens of each answer
+  text::SamplingOptions sampling;                  ///< choice i of a prompt draws with seed + i
+  AnswerForm form;
+  std::optional<std::size_t> log_probabilities;  ///< with that many of the likeliest
+};
+
+struct Usage {
+  std::size_t prompt_tokens = 0;
+  std::size_t cached_tokens = 0;  ///< of the prompts, known from earlier requests
+  std::size_t completion_tokens = 0;
+  std::size_t reasoning_tokens = 0;  ///< of these
+};
+
+/// What happens to a task, in order: started, then for each choice steps and an end, then done; or
+/// failed at any time.
+struct TaskEvent {
+  enum class Kind : std::uint8_t { started, step, choice_end, done, failed };
+  Kind kind = Kind::started;
+  std::size_t choice = 0;  ///< prompt * choices + number of the answer
+  AnswerStep step = {};
+  Finish finish = Finish::stop;
+  std::string stop_string = {};  ///< before which the choice ended, if it did
+  Usage usage = {};              ///< of the whole task, with done
+  std::optional<Error> error = {};
+};
+
+/// Shared by the client's thread, which takes events, and the engine's, which adds them.
+class Task {
+ public:
+  Task(std::string id, std::string client, Generation generation)
+      : id_(std::move(id)), client_(std::move(client)), generation_(std::move(generation)) {}
+
+  const std::string& id() const { return id_; }
+  const std::string& client() const { return client_; }
+  const Generation& generation() const { return generation_; }
+  Clock::time_point created() const { return created_; }
+  Cancellation& cancellation() { return cancellation_; }
+
+  void add(TaskEvent event) {
+    {
+      const std::scoped_lock lock(mutex_);
+      events_.push_back(std::move(event));
+    }
+    arrived_.notify_one();
+  }
+
+  /// The next event, or none after `patience`.
+  std::optional<TaskEvent> next(std::chrono::milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    if (!arrived_.wait_for(lock, patience, [&] { return !events_.empty(); })) return std::nullopt;
+    TaskEvent event = std::move(events_.front());
+    events_.pop_front();
+    return event;
+  }
+
+ private:
+  const std::string id_;
+  const std::string client_;
+  const Generation generation_;
+  const Clock::time_point created_ = Clock::now();
+  Cancellation cancellation_;
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<TaskEvent> events_;
+};
+
+}  // namespace sluice::server

@@ -1,0 +1,352 @@
+#include "server/worker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/log.h"
+#include "engine/generate.h"
+
+namespace sluice::server {
+namespace {
+
+// Passes were made for a main thread's stack; this is many times what one takes.
+constexpr std::size_t kStackBytes = std::size_t{1} << 20;
+
+// How much a new measurement counts in a running average.
+constexpr double kNewest = 0.2;
+constexpr double kPublishEvery_s = 0.25;
+
+double averaged(double before, double now) {
+  return before > 0 ? (1 - kNewest) * before + kNewest * now : now;
+}
+
+}  // namespace
+
+/// One task, from its prompts to its answers.
+class Worker::Run {
+ public:
+  Run(Worker& worker, Task& task) : worker_(worker), task_(task), plan_(task.generation()) {}
+
+  Status run() {
+    task_.add({TaskEvent::Kind::started});
+    for (std::size_t prompt = 0; prompt < plan_.prompts.size(); ++prompt) {
+      usage_.prompt_tokens += plan_.prompts[prompt].size();
+      for (std::size_t number = 0; number < plan_.choices; ++number) {
+        choice_ = prompt * plan_.choices + number;
+        SLUICE_TRY(answer(plan_.prompts[prompt], number));
+      }
+    }
+    TaskEvent done = {TaskEvent::Kind::done};
+    done.usage = usage_;
+    worker_.metrics_.count_tokens(usage_.prompt_tokens, usage_.cached_tokens,
+                                  usage_.completion_tokens);
+    task_.add(std::move(done));
+    return {};
+  }
+
+ private:
+  Status answer(const std::vector<std::int32_t>& prompt, std::size_t number) {
+    AnswerForm form = plan_.form;
+    form.call_ids += fmt::format("{}_", choice_);
+    SLUICE_ASSIGN(AnswerMachine machine,
+                  AnswerMachine::create(worker_.tokenizer_, std::move(form)));
+    engine::GenerateOptions options;
+    options.max_new = plan_.max_new;
+    options.sampling = plan_.sampling;
+    options.sampling.seed += number;
+    options.stop_ids = worker_.options_.stop_ids;
+    options.feed = feed_options();
+    std::optional<text::TokenLogProbability> log_probability;
+    if (plan_.log_probabilities) {
+      options.on_choice = [&](std::span<const float> logits, std::int32_t id) {
+        log_probability = text::log_probability(logits, id, *plan_.log_probabilities);
+      };
+    }
+    SLUICE_ASSIGN(const std::span<const float> logits, read(prompt, number));
+    begin_decode();
+    const auto on_token = [&](std::int32_t id) {
+      worker_.held_.push_back(id);
+      ++usage_.completion_tokens;
+      count_token();
+      const bool wants_more = machine.push(id, std::exchange(log_probability, std::nullopt));
+      flush(machine);
+      return wants_more;
+    };
+    auto generated = engine::go_on(worker_.engine_, *worker_.sequence_, logits, options, on_token,
+                                   worker_.counts_);
+    // The last token was not fed; after an error nothing is held.
+    worker_.held_.resize(worker_.sequence_->length());
+    if (!generated) return tl::unexpected(std::move(generated).error());
+    if (generated->reason == engine::FinishReason::interrupted) {
+      return fail(ErrorKind::interrupted, "interrupted");
+    }
+    usage_.reasoning_tokens += machine.reasoning_tokens();
+    TaskEvent end = {TaskEvent::Kind::choice_end, choice_};
+    end.finish = machine.finish(generated->reason);
+    end.stop_string = machine.stopped_by();
+    flush(machine);
+    task_.add(std::move(end));
+    return {};
+  }
+
+  /// Makes the sequence hold the prompt, from the longest part of it that is known. Returns the
+  /// logits of its last position.
+  Result<std::span<const float>> read(const std::vector<std::int32_t>& prompt, std::size_t number) {
+    std::vector<std::int32_t>& held = worker_.held_;
+    const StateStore::Saved* saved = worker_.states_.find(prompt);
+    const bool held_fits = held.size() < prompt.size() && begin_with(prompt, held);
+    if (!held_fits || (saved != nullptr && saved->ids.size() > held.size())) {
+      put_aside();
+      saved = worker_.states_.find(prompt);  // what was put aside may have taken its room
+      held.clear();
+      worker_.sequence_->reset();
+      if (saved != nullptr) {
+        SLUICE_TRY(worker_.sequence_->load(saved->state()));
+        held = saved->ids;
+      }
+    }
+    if (number == 0) usage_.cached_tokens += held.size();
+    if (held.size() == prompt.size()) return std::span<const float>(saved->logits);
+    const auto rest = std::span(prompt).subspan(held.size());
+    begin_prefill(rest.size());
+    const auto start = Clock::now();
+    const auto logits = worker_.engine_.feed(*worker_.sequence_, rest, feed_options());
+    held = prompt;
+    held.resize(worker_.sequence_->length());
+    if (!logits) return logits;
+    worker_.counts_.prompt_tokens += rest.size();
+    worker_.counts_.prefill_s += seconds_since(start);
+    worker_.states_.save(*worker_.sequence_, prompt, *logits);
+    return logits;
+  }
+
+  /// Another conversation takes the sequence: this one may go on later.
+  void put_aside() {
+    if (worker_.held_.empty()) return;
+    worker_.states_.save(*worker_.sequence_, worker_.held_, {});
+  }
+
+  engine::FeedOptions feed_options() {
+    engine::FeedOptions options;
+    options.cancellation = &task_.cancellation();
+    options.on_progress = [this](const engine::Progress& now) {
+      {
+        const std::scoped_lock lock(worker_.mutex_);
+        WorkerStatus& status = worker_.status_;
+        status.layer = now.layer;
+        status.layers = now.layers;
+        if (status.phase == WorkerStatus::Phase::prefill) {
+          status.prompt_done = now.tokens_done;
+          status.left_s = prefill_left(now);
+        }
+      }
+      worker_.publish();
+    };
+    return options;
+  }
+
+  /// From what is behind, for the part of the prompt that is ahead.
+  static std::optional<double> prefill_left(const engine::Progress& now) {
+    const double done = static_cast<double>(now.tokens_done) +
+                        static_cast<double>(now.chunk_tokens) * static_cast<double>(now.layer) /
+                            static_cast<double>(now.layers);
+    if (done <= 0) return std::nullopt;
+    return now.seconds / done * (static_cast<double>(now.tokens) - done);
+  }
+
+  void begin_prefill(std::size_t tokens) {
+    const std::scoped_lock lock(worker_.mutex_);
+    WorkerStatus& status = worker_.status_;
+    status.phase = WorkerStatus::Phase::prefill;
+    status.choice = choice_;
+    status.prompt_tokens = tokens;
+    status.prompt_done = 0;
+    status.generated = 0;
+    status.left_s.reset();
+  }
+
+  void begin_decode() {
+    const std::scoped_lock lock(worker_.mutex_);
+    WorkerStatus& status = worker_.status_;
+    status.phase = WorkerStatus::Phase::decode;
+    status.choice = choice_;
+    status.prompt_done = status.prompt_tokens;
+    status.generated = 0;
+    status.left_s.reset();
+    last_token_.reset();
+  }
+
+  void count_token() {
+    const Clock::time_point now = Clock::now();
+    const std::scoped_lock lock(worker_.mutex_);
+    WorkerStatus& status = worker_.status_;
+    ++status.generated;
+    if (last_token_) {
+      const double seconds = std::chrono::duration<double>(now - *last_token_).count();
+      status.seconds_per_token = averaged(status.seconds_per_token.value_or(0), seconds);
+      worker_.metrics_.observe_next_token(seconds);
+    } else if (usage_.completion_tokens == 1) {
+      worker_.metrics_.observe_first_token(seconds_since(task_.created()));
+    }
+    last_token_ = now;
+    if (status.seconds_per_token) {
+      status.left_s =
+          *status.seconds_per_token * static_cast<double>(plan_.max_new - status.generated);
+    }
+  }
+
+  void flush(AnswerMachine& machine) {
+    for (AnswerStep& step : machine.take()) {
+      TaskEvent event = {TaskEvent::Kind::step, choice_};
+      event.step = std::move(step);
+      task_.add(std::move(event));
+    }
+  }
+
+  Worker& worker_;
+  Task& task_;
+  const Generation& plan_;
+  Usage usage_;
+  std::size_t choice_ = 0;
+  std::optional<Clock::time_point> last_token_;
+};
+
+std::uint64_t Worker::memory_bytes() { return kStackBytes; }
+
+Worker::Worker(engine::Engine& engine, const text::Tokenizer& tokenizer, Metrics& metrics,
+               WorkerOptions options)
+    : engine_(engine),
+      tokenizer_(tokenizer),
+      metrics_(metrics),
+      options_(std::move(options)),
+      states_(options_.saved_states, engine.ledger()),
+      queue_(options_.queue) {}
+
+Result<std::unique_ptr<Worker>> Worker::start(engine::Engine& engine,
+                                              const text::Tokenizer& tokenizer, Metrics& metrics,
+                                              WorkerOptions options) {
+  std::unique_ptr<Worker> worker(new Worker(engine, tokenizer, metrics, std::move(options)));
+  SLUICE_ASSIGN(worker->sequence_, engine.new_sequence());
+  worker->status_.layers = engine.shape().layers;
+  worker->publish();
+  Worker* const self = worker.get();
+  SLUICE_ASSIGN(Thread thread, Thread::start(kStackBytes, [self] { self->work(); }));
+  worker->thread_.emplace(std::move(thread));
+  return worker;
+}
+
+Worker::~Worker() { stop(); }
+
+void Worker::stop() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stop_ = true;
+    if (running_) running_->cancellation().request();
+  }
+  arrived_.notify_all();
+  thread_.reset();  // joins
+  const std::scoped_lock lock(mutex_);
+  while (const auto task = queue_.pop()) {
+    TaskEvent event = {TaskEvent::Kind::failed};
+    event.error = Error{ErrorKind::interrupted, "the server is shutting down"};
+    (*task)->add(std::move(event));
+  }
+}
+
+bool Worker::submit(const std::shared_ptr<Task>& task) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (stop_ || !queue_.push(task->client(), task)) return false;
+  }
+  arrived_.notify_one();
+  return true;
+}
+
+void Worker::cancel(const std::shared_ptr<Task>& task) {
+  task->cancellation().request();
+  const std::scoped_lock lock(mutex_);
+  queue_.remove(task);
+}
+
+std::optional<std::size_t> Worker::position(const std::shared_ptr<Task>& task) const {
+  const std::scoped_lock lock(mutex_);
+  if (running_ == task) return 0;
+  const auto before = queue_.position(task);
+  if (!before) return std::nullopt;
+  return *before + (running_ ? 1 : 0);
+}
+
+WorkerStatus Worker::status() const {
+  const std::scoped_lock lock(mutex_);
+  WorkerStatus status = status_;
+  status.running_s = running_ ? seconds_since(started_) : 0;
+  status.queued = queue_.size();
+  status.queue_limit = queue_.limit();
+  return status;
+}
+
+MetricsSnapshot Worker::snapshot() const {
+  const std::scoped_lock lock(mutex_);
+  MetricsSnapshot now = published_;
+  now.queued = queue_.size();
+  now.queue_limit = queue_.limit();
+  now.running = running_ != nullptr;
+  return now;
+}
+
+std::size_t Worker::retry_after() const {
+  const std::scoped_lock lock(mutex_);
+  const double left = status_.left_s.value_or(task_seconds_);
+  return static_cast<std::size_t>(std::clamp(std::ceil(left), 1.0, 86'400.0));
+}
+
+/// Makes the engine's statistics known to other threads, which may not ask the engine itself.
+void Worker::publish() {
+  if (published_at_ != Clock::time_point() && seconds_since(published_at_) < kPublishEvery_s)
+    return;
+  MetricsSnapshot now;
+  now.engine = engine_.statistics(counts_);
+  now.saved_states = states_.count();
+  now.saved_state_bytes = states_.bytes();
+  published_at_ = Clock::now();
+  const std::scoped_lock lock(mutex_);
+  published_ = std::move(now);
+}
+
+void Worker::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    arrived_.wait(lock, [&] { return stop_ || queue_.size() > 0; });
+    if (stop_) return;
+    running_ = *queue_.pop();
+    started_ = Clock::now();
+    status_.task = running_->id();
+    status_.choices = running_->generation().choices * running_->generation().prompts.size();
+    status_.max_new = running_->generation().max_new;
+    const std::shared_ptr<Task> task = running_;
+    lock.unlock();
+    const Status status = run(task);
+    published_at_ = {};
+    publish();
+    lock.lock();
+    if (status) task_seconds_ = averaged(task_seconds_, seconds_since(started_));
+    running_.reset();
+    status_.phase = WorkerStatus::Phase::idle;
+    status_.task.clear();
+    status_.layer = 0;
+    status_.left_s.reset();
+  }
+}
+
+Status Worker::run(const std::shared_ptr<Task>& task) {
+  Status status = Run(*this, *task).run();
+  if (!status) {
+    TaskEvent event = {TaskEvent::Kind::failed};
+    event.error = status.error();
+    task->add(std::move(event));
+  }
+  return status;
+}
+
+}  // namespace sluice::server

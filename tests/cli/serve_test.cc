@@ -1,0 +1,88 @@
+// sluice serve: who may use it, and that the budget is a ceiling for it, too.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "cli/models.h"
+#include "cli/program.h"
+
+namespace sluice::cli {
+namespace {
+
+TEST(Serve, WantsAKeyOrAWordBeforeOthersMayUseIt) {
+  const Folder folder;
+  write_file(folder / "short", "tooshort\n");
+  write_file(folder / "empty", "# none\n");
+  const auto refused = [&](const std::vector<std::string>& flags) {
+    std::vector<std::string> arguments = {"serve", kNano};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Finished run = run_program(arguments);
+    EXPECT_EQ(run.exit_code, 2) << run.err;
+    return run.err;
+  };
+  EXPECT_NE(refused({"--host", "0.0.0.0"}).find("--api-key-file"), std::string::npos);
+  EXPECT_NE(refused({"--api-key-file", folder / "short"}).find("line 1"), std::string::npos);
+  EXPECT_NE(refused({"--api-key-file", folder / "empty"}).find("no key"), std::string::npos);
+  EXPECT_NE(refused({"--api-key-file", folder / "none"}).find("cannot be read"), std::string::npos);
+  EXPECT_NE(refused({"--host", "no.such.name", "--no-auth"}).find("--host"), std::string::npos);
+}
+
+/// Sends a request, and returns what comes until the server hangs up.
+std::string exchange(int port, const std::string& request) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(::send(socket, request.data(), request.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(request.size()));
+  std::string received;
+  char room[4096];
+  for (ssize_t count = 0; (count = ::recv(socket, room, sizeof(room), 0)) > 0;) {
+    received.append(room, static_cast<std::size_t>(count));
+  }
+  ::close(socket);
+  return received;
+}
+
+std::string completion(const std::string& more) {
+  const std::string body =
+      R"({"model":"k3-nano","prompt":"It was on a dreary night","seed":1,)" + more + "}";
+  return "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: "
+         "close\r\nContent-Length: " +
+         std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+TEST(Serve, Promise3HoldsTheBudgetWhateverIsAsked) {
+  const Finished refused = run_program({"serve", kNano, "--port", "0", "--ram", "1M"});
+  EXPECT_EQ(refused.exit_code, 4) << refused.err;
+  const std::size_t at = refused.err.find("--ram ");
+  ASSERT_NE(at, std::string::npos) << refused.err;
+  const std::uint64_t ram = std::stoull(refused.err.substr(at + 6)) << 20;
+
+  Program server({"serve", kNano, "--port", "0", "--ram", std::to_string(ram), "--threads", "2"});
+  ASSERT_TRUE(server.wait_for_err("/v1 ")) << server.err();
+  const int port = std::stoi(server.err().substr(server.err().find("127.0.0.1:") + 10));
+  for (const char* more : {R"("max_tokens":40)", R"("max_tokens":40,"n":3,"logprobs":5)",
+                           R"("max_tokens":16,"stream":true,"logit_bias":{"5":1})"}) {
+    EXPECT_TRUE(exchange(port, completion(more)).starts_with("HTTP/1.1 200")) << more;
+  }
+  // The largest body that is taken, made of what needs most room, refused only once it is parsed.
+  std::string wide = "[";
+  for (int i = 0; i < 28'000; ++i) wide += "{\"a\":[]},";
+  exchange(port, completion("\"x\":" + wide + "1]"));
+  EXPECT_TRUE(exchange(port, completion(R"("max_tokens":1)")).starts_with("HTTP/1.1 200"));
+  server.interrupt();
+  const Finished run = server.finish();
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+#ifndef SLUICE_SANITIZED
+  EXPECT_LE(run.peak_rss_bytes, ram);
+#endif
+}
+
+}  // namespace
+}  // namespace sluice::cli

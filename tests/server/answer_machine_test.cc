@@ -1,0 +1,204 @@
+// Promise: wherever a stream of tokens is cut, and into whatever tokens the same text is cut, the
+// text, the reasoning, the calls and the stops are the same.
+#include "server/answer_machine.h"
+
+#include <gtest/gtest.h>
+
+#include "server/answer_writer.h"
+
+namespace sluice::server {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+using text::Tokenizer;
+
+const Tokenizer& tokenizer() {
+  static const Tokenizer* const one =
+      new Tokenizer(*Tokenizer::load(SLUICE_SOURCE_DIR "/models/k3-nano"));
+  return *one;
+}
+
+Ids encode(const std::string& text) {
+  return *tokenizer().encode(text, Tokenizer::Special::as_control);
+}
+
+const std::string kAnswer =
+    "First, w\u00e4gen \U0001F642.<|close|>think<|sep|><|open|>response<|sep|>Gr\u00fc\u00dfe END "
+    "of all"
+    "<|close|>response<|sep|><|open|>tools<|sep|>"
+    "<|open|>call tool=\"get\" index=\"1\"<|sep|>"
+    "<|open|>argument key=\"city\" type=\"string\"<|sep|>M\u00fcnchen \"x\"<|close|>argument<|sep|>"
+    "<|open|>argument key=\"days\" type=\"number\"<|sep|>3<|close|>argument<|sep|>"
+    "<|close|>call<|sep|>"
+    "<|open|>call tool=\"put\" index=\"2\"<|sep|><|close|>call<|sep|>"
+    "<|close|>tools<|sep|><|close|>message<|sep|>";
+
+AnswerForm form_with(std::vector<std::string> stops = {}) {
+  AnswerForm form;
+  form.chat = *text::ChatFormat::detect(tokenizer());
+  form.thinking = true;
+  form.tools = true;
+  form.call_ids = "call_";
+  form.stops = std::move(stops);
+  return form;
+}
+
+/// What a client has at the end, and what it saw step by step.
+struct Seen {
+  WholeChoice whole;
+  std::string reasoning, text, calls;  // the steps joined, in their order
+  Finish finish = Finish::stop;
+};
+
+Seen read(const Ids& ids, const AnswerForm& form, bool cut) {
+  AnswerMachine machine = *AnswerMachine::create(tokenizer(), form);
+  Seen seen;
+  const auto take = [&] {
+    for (const AnswerStep& step : machine.take()) {
+      seen.whole.add(step);
+      if (step.kind == AnswerStep::Kind::reasoning) seen.reasoning += step.text;
+      if (step.kind == AnswerStep::Kind::text) seen.text += step.text;
+      if (step.kind == AnswerStep::Kind::call_begin) seen.calls += step.call_id + step.text;
+      if (step.kind == AnswerStep::Kind::call_arguments) seen.calls += step.text;
+      if (step.kind == AnswerStep::Kind::call_end) seen.calls += ";";
+    }
+  };
+  bool over = false;
+  for (const std::int32_t id : ids) {
+    over = !machine.push(id);
+    take();
+    if (over) break;
+  }
+  seen.finish = machine.finish(over  ? engine::FinishReason::stopped
+                               : cut ? engine::FinishReason::length
+                                     : engine::FinishReason::end_of_turn);
+  take();
+  return seen;
+}
+
+TEST(AnswerMachine, ReadsReasoningTextAndCalls) {
+  const Seen seen = read(encode(kAnswer), form_with(), false);
+  EXPECT_EQ(seen.reasoning, "First, w\u00e4gen \U0001F642.");
+  EXPECT_EQ(seen.text, "Gr\u00fc\u00dfe END of all");
+  EXPECT_EQ(seen.calls,
+            "call_0get{\"city\": \"M\u00fcnchen \\\"x\\\"\", \"days\": 3};call_1put{};");
+  EXPECT_EQ(seen.finish, Finish::tool_calls);
+  ASSERT_EQ(seen.whole.blocks.size(), 4u);
+  EXPECT_EQ(seen.whole.blocks[3].name, "put");
+}
+
+TEST(AnswerMachine, EverySplitPointOfTheTextGivesTheSame) {
+  for (const auto& stops : {std::vector<std::string>{}, {"END"}, {"ZZ", "D of", "e END"}}) {
+    const Seen expected = read(encode(kAnswer), form_with(stops), false);
+    int splits = 0;
+    for (std::size_t at = 1; at < kAnswer.size(); ++at) {
+      // Tokens are cut where the halves meet, also inside a character; markers stay whole.
+      Ids ids;
+      const auto add = [&](std::string_view part) {
+        const auto more = tokenizer().encode(part, Tokenizer::Special::as_control);
+        if (more) ids.insert(ids.end(), more->begin(), more->end());
+        return more.has_value();
+      };
+      if (!add(std::string_view(kAnswer).substr(0, at))) continue;
+      if (!add(std::string_view(kAnswer).substr(at))) continue;
+      if (tokenizer().decode(ids) != kAnswer) continue;
+      const bool cuts_marker = std::count_if(ids.begin(), ids.end(), [](std::int32_t id) {
+                                 return tokenizer().is_special(id);
+                               }) != std::count(kAnswer.begin(), kAnswer.end(), '<');
+      if (cuts_marker) continue;
+      ++splits;
+      const Seen seen = read(ids, form_with(stops), false);
+      EXPECT_EQ(seen.reasoning, expected.reasoning) << at;
+      EXPECT_EQ(seen.text, expected.text) << at;
+      EXPECT_EQ(seen.calls, expected.calls) << at;
+      EXPECT_EQ(seen.finish, expected.finish) << at;
+    }
+    EXPECT_GT(splits, 200);
+  }
+}
+
+TEST(AnswerMachine, EveryEndOfTheTokensIsABeginningOfTheWhole) {
+  const Ids ids = encode(kAnswer);
+  const Seen all = read(ids, form_with(), false);
+  for (std::size_t count = 0; count <= ids.size(); ++count) {
+    const Seen seen =
+        read({ids.begin(), ids.begin() + static_cast<long>(count)}, form_with(), true);
+    const auto begins = [](std::string whole, std::string part) {
+      const std::string broken = "\uFFFD";  // of a character that the cut left unfinished
+      if (part.ends_with(broken)) part.resize(part.size() - broken.size());
+      return whole.starts_with(part);
+    };
+    EXPECT_TRUE(begins(all.reasoning, seen.reasoning)) << count;
+    EXPECT_TRUE(begins(all.text, seen.text)) << count;
+    if (count < ids.size()) {
+      EXPECT_EQ(seen.finish, Finish::length) << count;
+    }
+    // What was seen step by step is what the whole has.
+    EXPECT_EQ(seen.text, seen.whole.joined(AnswerBlock::Kind::text));
+    EXPECT_EQ(seen.reasoning, seen.whole.joined(AnswerBlock::Kind::reasoning));
+  }
+}
+
+TEST(AnswerMachine, StopsBeforeAStopStringHoweverItIsCut) {
+  const std::string text = "one two three";
+  for (std::size_t from = 1; from < text.size(); ++from) {
+    for (std::size_t to = from; to <= text.size(); ++to) {
+      AnswerForm form;
+      form.stops = {text.substr(from, to - from)};
+      if (form.stops[0].empty()) continue;
+      Ids ids;
+      for (const char c : text) ids.push_back(encode(std::string(1, c))[0]);
+      const Seen seen = read(ids, form, false);
+      EXPECT_EQ(seen.text, text.substr(0, text.find(form.stops[0])));
+      EXPECT_EQ(seen.finish, Finish::stop);
+    }
+  }
+}
+
+TEST(AnswerMachine, StopStringsAreForTheTextOnly) {
+  const Seen seen = read(encode(kAnswer), form_with({"w\u00e4gen", "M\u00fcnchen"}), false);
+  EXPECT_EQ(seen.reasoning, "First, w\u00e4gen \U0001F642.");
+  EXPECT_EQ(seen.finish, Finish::tool_calls);
+}
+
+TEST(AnswerMachine, EndsWithTheFirstCallIfOnlyOneIsWanted) {
+  AnswerForm form = form_with();
+  form.one_call = true;
+  const Seen seen = read(encode(kAnswer), form, false);
+  EXPECT_TRUE(seen.calls.starts_with("call_0get"));
+  EXPECT_EQ(seen.calls.find("call_1"), std::string::npos);
+  EXPECT_EQ(seen.finish, Finish::tool_calls);
+}
+
+TEST(AnswerMachine, ACallThatNobodyOfferedIsText) {
+  AnswerForm form = form_with();
+  form.tools = false;
+  const Seen seen = read(encode(kAnswer), form, false);
+  EXPECT_EQ(seen.calls, "");
+  EXPECT_NE(seen.text.find("get {\"city\""), std::string::npos);
+  EXPECT_EQ(seen.finish, Finish::stop);
+}
+
+TEST(AnswerMachine, LogProbabilitiesBelongToTheTokensOfTheText) {
+  for (const std::string stop : {"", "END"}) {
+    const Ids ids = encode(kAnswer);
+    AnswerMachine machine = *AnswerMachine::create(
+        tokenizer(), form_with(stop.empty() ? std::vector<std::string>{} : std::vector{stop}));
+    WholeChoice whole;
+    for (const std::int32_t id : ids) {
+      const bool goes_on = machine.push(id, text::TokenLogProbability{id, -1.0f});
+      for (const AnswerStep& step : machine.take()) whole.add(step);
+      if (!goes_on) break;
+    }
+    machine.finish(engine::FinishReason::end_of_turn);
+    for (const AnswerStep& step : machine.take()) whole.add(step);
+    Ids told;
+    for (const auto& each : whole.log_probabilities) told.push_back(each.id);
+    const std::string text = whole.joined(AnswerBlock::Kind::text);
+    EXPECT_TRUE(tokenizer().decode(told).starts_with(text)) << tokenizer().decode(told);
+    EXPECT_LE(tokenizer().decode(told).size(), text.size() + 4);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::server

@@ -1,0 +1,488 @@
+// The server as clients see it: a real model behind a real socket.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include "server/client.h"
+#include "server/server.h"
+
+namespace sluice::server {
+namespace {
+
+const std::string kNano = SLUICE_SOURCE_DIR "/models/k3-nano";
+
+ServerOptions options_for_tests() {
+  ServerOptions options;
+  options.engine.model = kNano;
+  options.engine.threads = 1;
+  options.engine.context = 4096;
+  options.engine.ram = std::uint64_t{512} << 20;
+  options.model_folder = kNano;
+  options.port = 0;
+  options.queue = 2;
+  options.limits.head = std::chrono::milliseconds(300);
+  options.limits.body = std::chrono::milliseconds(300);
+  return options;
+}
+
+std::unique_ptr<Server> start(const ServerOptions& options) {
+  auto server = Server::start(options);
+  EXPECT_TRUE(server) << server.error().message;
+  return server ? std::move(*server) : nullptr;
+}
+
+class TheServer : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { server_ = start(options_for_tests()).release(); }
+  static void TearDownTestSuite() {
+    delete server_;
+    server_ = nullptr;
+  }
+  static int port() { return server_->port(); }
+
+  static Server* server_;
+};
+Server* TheServer::server_ = nullptr;
+
+TestJson chat(const std::string& text, const TestJson& more = TestJson::object()) {
+  TestJson body = {{"model", "k3-nano"},
+                   {"messages", {{{"role", "user"}, {"content", text}}}},
+                   {"max_completion_tokens", 24},
+                   {"seed", 7}};
+  body.update(more);
+  return body;
+}
+
+TestJson complete(const std::string& prompt, const TestJson& more = TestJson::object()) {
+  TestJson body = {
+      {"model", "k3-nano"}, {"prompt", prompt}, {"max_tokens", 24}, {"temperature", 0}};
+  body.update(more);
+  return body;
+}
+
+const std::string kPrompt = "It was on a dreary night of November, that I beheld";
+
+std::string text_of(const Answered& answer) {
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  return answer.status == 200 ? answer.json()["choices"][0]["text"].get<std::string>() : "";
+}
+
+/// A request that takes long: it is running when this returns, and is given up with the client.
+class LongRequest {
+ public:
+  explicit LongRequest(int port) : client_(port) {
+    const TestJson body =
+        complete(kPrompt, {{"max_tokens", 4000}, {"stream", true}, {"logit_bias", never_ending()}});
+    client_.write(wire("POST", "/v1/completions", body.dump()));
+    EXPECT_TRUE(client_.wait_for("data: "));
+  }
+  Client& client() { return client_; }
+
+ private:
+  /// No end token is ever the likeliest.
+  static TestJson never_ending() {
+    TestJson bias = TestJson::object();
+    for (int id = 3840; id < 4096; ++id) bias[std::to_string(id)] = -100;
+    return bias;
+  }
+  Client client_;
+};
+
+/// Waits until the engine does nothing.
+void wait_until_idle(int port) {
+  for (int i = 0; i < 2000; ++i) {
+    const TestJson status = get(port, "/v1/status").json();
+    if (status["phase"] == "idle" && status["queued"] == 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ADD_FAILURE() << "the engine still works";
+}
+
+TEST_F(TheServer, SaysWhatItHas) {
+  EXPECT_EQ(get(port(), "/health").json(), (TestJson{{"status", "ok"}}));
+  const TestJson models = get(port(), "/v1/models").json();
+  ASSERT_EQ(models["data"].size(), 1u);
+  EXPECT_EQ(models["data"][0]["id"], "k3-nano");
+  EXPECT_EQ(get(port(), "/v1/models/k3-nano").json()["object"], "model");
+  EXPECT_EQ(get(port(), "/v1/models/gpt-4").status, 404);
+  EXPECT_EQ(get(port(), "/v1/status").json()["layers"], 9);
+}
+
+TEST_F(TheServer, GreedyTextIsTheGolden) {
+  std::ifstream in(SLUICE_SOURCE_DIR "/tests/golden/k3-nano/golden.json");
+  const TestJson golden = TestJson::parse(in);
+  for (const TestJson& prompt : golden["prompts"]) {
+    if (prompt["name"] != "text10") continue;
+    const TestJson body = complete(prompt["text"], {{"max_tokens", prompt["greedy"].size()}});
+    EXPECT_EQ(text_of(post(port(), "/v1/completions", body)), prompt["greedy_text"]);
+    return;
+  }
+  ADD_FAILURE() << "the golden is gone";
+}
+
+/// What a client puts together out of a stream.
+struct Streamed {
+  std::string content, reasoning, finish;
+  TestJson logprobs = TestJson::array();
+  TestJson usage;
+};
+
+Streamed streamed(int port, TestJson body) {
+  body["stream"] = true;
+  body["stream_options"] = {{"include_usage", true}};
+  const Answered answer = post(port, "/v1/chat/completions", body);
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.headers.at("content-type"), "text/event-stream");
+  EXPECT_TRUE(answer.body.ends_with("data: [DONE]\n\n"));
+  Streamed all;
+  for (const TestJson& event : answer.events()) {
+    EXPECT_EQ(event["object"], "chat.completion.chunk");
+    if (!event["usage"].is_null()) {
+      all.usage = event["usage"];
+      continue;
+    }
+    const TestJson& choice = event["choices"][0];
+    all.content += choice["delta"].value("content", "");
+    all.reasoning += choice["delta"].value("reasoning_content", "");
+    if (!choice["finish_reason"].is_null()) all.finish = choice["finish_reason"];
+    if (choice["logprobs"].is_null()) continue;
+    for (const TestJson& each : choice["logprobs"]["content"]) all.logprobs.push_back(each);
+  }
+  return all;
+}
+
+TEST_F(TheServer, StreamedAnswersAreTheWholeOnes) {
+  for (const TestJson& more :
+       {TestJson{{"reasoning_effort", "none"}}, TestJson{{"reasoning_effort", "low"}},
+        TestJson{{"temperature", 0}, {"reasoning_effort", "none"}, {"stop", {"a", "th", "e "}}},
+        TestJson{{"reasoning_effort", "none"}, {"logprobs", true}, {"top_logprobs", 3}}}) {
+    const TestJson body = chat("What is a sluice?", more);
+    const TestJson whole = post(port(), "/v1/chat/completions", body).json();
+    const Streamed stream = streamed(port(), body);
+    const TestJson& choice = whole["choices"][0];
+    EXPECT_EQ(stream.content, choice["message"].value("content", "")) << more;
+    EXPECT_EQ(stream.reasoning, choice["message"].value("reasoning_content", "")) << more;
+    EXPECT_EQ(stream.finish, choice["finish_reason"]) << more;
+    EXPECT_EQ(stream.usage["completion_tokens"], whole["usage"]["completion_tokens"]) << more;
+    if (more.contains("logprobs")) {
+      EXPECT_EQ(stream.logprobs, choice["logprobs"]["content"]);
+      EXPECT_GT(stream.logprobs.size(), 0u);
+      EXPECT_EQ(stream.logprobs[0]["top_logprobs"].size(), 3u);
+    }
+  }
+}
+
+TEST_F(TheServer, EveryLengthOfAnAnswerIsABeginningOfTheLongest) {
+  const std::string longest =
+      text_of(post(port(), "/v1/completions", complete(kPrompt, {{"max_tokens", 16}})));
+  for (int count = 1; count < 16; ++count) {
+    const Answered each =
+        post(port(), "/v1/completions", complete(kPrompt, {{"max_tokens", count}}));
+    EXPECT_TRUE(longest.starts_with(text_of(each))) << count;
+    EXPECT_EQ(each.json()["usage"]["completion_tokens"], count);
+    EXPECT_EQ(each.json()["choices"][0]["finish_reason"], "length");
+  }
+}
+
+TEST_F(TheServer, StopsEchoAndManyChoices) {
+  const std::string whole = text_of(post(port(), "/v1/completions", complete(kPrompt)));
+  const std::string stop = whole.substr(whole.size() / 2, 3);
+  const TestJson stopped =
+      post(port(), "/v1/completions", complete(kPrompt, {{"stop", stop}})).json();
+  EXPECT_EQ(stopped["choices"][0]["text"], whole.substr(0, whole.find(stop)));
+  EXPECT_EQ(stopped["choices"][0]["finish_reason"], "stop");
+
+  EXPECT_EQ(text_of(post(port(), "/v1/completions", complete(kPrompt, {{"echo", true}}))),
+            kPrompt + whole);
+
+  const TestJson many = post(port(), "/v1/completions",
+                             complete(kPrompt, {{"n", 3}, {"temperature", 1}, {"seed", 1}}))
+                            .json()["choices"];
+  ASSERT_EQ(many.size(), 3u);
+  EXPECT_NE(many[0]["text"], many[1]["text"]);
+  const Answered second =
+      post(port(), "/v1/completions", complete(kPrompt, {{"temperature", 1}, {"seed", 2}}));
+  EXPECT_EQ(text_of(second), many[1]["text"]) << "choice i draws with seed + i";
+
+  TestJson prompts = complete("");
+  prompts["prompt"] = {kPrompt, "The ship"};
+  EXPECT_EQ(post(port(), "/v1/completions", prompts).json()["choices"][0]["text"], whole);
+}
+
+TEST_F(TheServer, BiasAndPenaltiesWork) {
+  const TestJson first =
+      post(port(), "/v1/completions", complete(kPrompt, {{"logprobs", 2}, {"max_tokens", 1}}))
+          .json()["choices"][0]["logprobs"];
+  EXPECT_EQ(first["top_logprobs"][0].size(), 2u);
+  EXPECT_LE(first["token_logprobs"][0], 0);
+  TestJson body = complete(kPrompt, {{"max_tokens", 8}, {"logit_bias", {{"100", 100}}}});
+  const std::string biased = text_of(post(port(), "/v1/completions", body));
+  body["frequency_penalty"] = 2;
+  body["presence_penalty"] = 2;
+  body["logit_bias"]["100"] = 12;
+  EXPECT_NE(text_of(post(port(), "/v1/completions", body)), biased);
+}
+
+TEST_F(TheServer, WhatIsNotSupportedIsRefusedByName) {
+  const std::string chat_path = "/v1/chat/completions";
+  const std::vector<std::pair<TestJson, std::string>> cases = {
+      {{{"temperature", 3}}, "temperature"},
+      {{{"temperature", "hot"}}, "temperature"},
+      {{{"top_p", 0}}, "top_p"},
+      {{{"n", 0}}, "n"},
+      {{{"n", 17}}, "n"},
+      {{{"stop", ""}}, "stop"},
+      {{{"stop", std::vector<std::string>(17, "x")}}, "stop"},
+      {{{"max_tokens", 0}}, "max_tokens"},
+      {{{"logit_bias", {{"x", 1}}}}, "logit_bias"},
+      {{{"logit_bias", {{"5000", 1}}}}, "logit_bias"},
+      {{{"logit_bias", {{"1", 101}}}}, "logit_bias"},
+      {{{"top_logprobs", 2}}, "top_logprobs"},
+      {{{"reasoning_effort", "medium"}}, "reasoning_effort"},
+      {{{"response_format", {{"type", "json_object"}}}}, "response_format"},
+      {{{"stream_options", {{"include_usage", true}}}}, "stream_options"},
+      {{{"stream", true}, {"stream_options", {{"x", 1}}}}, "stream_options.x"},
+      {{{"store", true}}, "store"},
+      {{{"functions", TestJson::array()}}, "functions"},
+      {{{"frobnicate", 1}}, "frobnicate"},
+      {{{"tool_choice", "required"}}, "tool_choice"},
+      {{{"tools", {{{"type", "web_search"}}}}}, "tools[0].type"},
+      {{{"tools", {{{"type", "function"}, {"function", {{"name", "a b"}}}}}}},
+       "tools[0].function.name"},
+      {{{"messages", TestJson::array()}}, "messages"},
+      {{{"messages", {{{"role", "user"}, {"content", 5}}}}}, "messages[0].content"},
+      {{{"messages", {{{"role", "user"}, {"content", "x"}, {"weight", 1}}}}}, "messages[0].weight"},
+  };
+  for (const auto& [more, param] : cases) {
+    const Answered answer = post(port(), chat_path, chat("x", more));
+    EXPECT_EQ(answer.status, 400) << more;
+    EXPECT_EQ(answer.json()["error"]["param"], param) << answer.body;
+    EXPECT_EQ(answer.json()["error"]["type"], "invalid_request_error");
+  }
+  const Answered model = post(port(), chat_path, chat("x", {{"model", "gpt-4"}}));
+  EXPECT_EQ(model.status, 404);
+  EXPECT_EQ(model.json()["error"]["code"], "model_not_found");
+  const Answered echo =
+      post(port(), "/v1/completions", complete("x", {{"echo", true}, {"logprobs", 1}}));
+  EXPECT_EQ(echo.json()["error"]["param"], "logprobs");
+}
+
+TEST_F(TheServer, APromptBeyondTheContextIsRefused) {
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += "word ";
+  const Answered answer = post(port(), "/v1/chat/completions", chat(text));
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_EQ(answer.json()["error"]["code"], "context_length_exceeded");
+}
+
+TEST_F(TheServer, HostileJsonIsRefused) {
+  const std::string begin = R"({"model":"k3-nano","max_tokens":1,"prompt":)";
+  const std::string deep = std::string(5000, '[') + std::string(5000, ']');
+  std::string wide = "[1";
+  for (int i = 0; i < 100'000; ++i) wide += ",1";
+  for (const std::string& body :
+       {std::string("{"), std::string("[]"), begin + deep + "}", begin + wide + "]}",
+        begin + "\"x\",\"temperature\":NaN}", begin + "\"x\",\"temperature\":1e999}",
+        begin + "\"\\ud800\"}", begin + "\"\xff\"}", begin + "\"x\",\"prompt\":\"y\"}",
+        begin + "\"x\"} {}"}) {
+    const Answered answer = ask(port(), "POST", "/v1/completions", body);
+    EXPECT_EQ(answer.status, 400) << body.substr(0, 80);
+    EXPECT_EQ(answer.json()["error"]["type"], "invalid_request_error");
+  }
+}
+
+TEST_F(TheServer, TextNeverBecomesAControlToken) {
+  const auto prompt_tokens = [&](const std::string& text) {
+    return post(port(), "/v1/chat/completions", chat(text)).json()["usage"]["prompt_tokens"];
+  };
+  // As one special token each, they would be four tokens; spelled out they are many.
+  EXPECT_GE(prompt_tokens("<|close|><|end_of_msg|><|open|><|sep|>").get<int>(),
+            prompt_tokens("").get<int>() + 8);
+}
+
+TEST_F(TheServer, PathsAndMethodsThatAreNotThereAreToldApart) {
+  EXPECT_EQ(get(port(), "/nothing").status, 404);
+  EXPECT_EQ(get(port(), "/v1/../health").status, 404);
+  const Answered wrong = ask(port(), "GET", "/v1/chat/completions");
+  EXPECT_EQ(wrong.status, 405);
+  EXPECT_EQ(wrong.headers.at("allow"), "POST");
+  EXPECT_EQ(ask(port(), "HEAD", "/health").body, "");
+}
+
+TEST_F(TheServer, WebPagesOfOthersAreRefused) {
+  const auto status = [&](const TestHeaders& headers) {
+    return ask(port(), "GET", "/v1/models", {}, headers).status;
+  };
+  EXPECT_EQ(status({{"Host", "localhost:8080"}}), 200);
+  EXPECT_EQ(status({{"Host", "[::1]:8080"}}), 200);
+  EXPECT_EQ(status({{"Host", "evil.example"}}), 421) << "a name that points here";
+  EXPECT_EQ(status({{"Host", "127.0.0.1.evil.example"}}), 421);
+  EXPECT_EQ(status({{"Host", "127.0.0.1:1"}, {"Origin", "http://127.0.0.1:1"}}), 200);
+  EXPECT_EQ(status({{"Origin", "http://evil.example"}}), 403);
+  EXPECT_EQ(status({{"Origin", "null"}}), 403);
+  EXPECT_EQ(status({{"Sec-Fetch-Site", "cross-site"}}), 403);
+  EXPECT_FALSE(ask(port(), "GET", "/health").headers.contains("access-control-allow-origin"));
+}
+
+TEST_F(TheServer, AKnownConversationIsNotComputedAgain) {
+  const std::string prompt = "The whale was of an unusual size, and the captain";
+  const TestJson first = post(port(), "/v1/completions", complete(prompt)).json();
+  EXPECT_EQ(first["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+  post(port(), "/v1/completions", complete("Something else"));
+  const TestJson again = post(port(), "/v1/completions", complete(prompt)).json();
+  EXPECT_EQ(again["usage"]["prompt_tokens_details"]["cached_tokens"],
+            again["usage"]["prompt_tokens"]);
+  EXPECT_EQ(again["choices"], first["choices"]);
+
+  // Going on from what was written: all but its last token is known.
+  const std::string longer = prompt + first["choices"][0]["text"].get<std::string>() + " and so";
+  const TestJson next = post(port(), "/v1/completions", complete(longer, {{"logprobs", 5}})).json();
+  EXPECT_GE(next["usage"]["prompt_tokens_details"]["cached_tokens"],
+            first["usage"]["prompt_tokens"]);
+  ServerOptions options = options_for_tests();
+  options.saved_states = 0;
+  const auto fresh = start(options);
+  const TestJson expected =
+      post(fresh->port(), "/v1/completions", complete(longer, {{"logprobs", 5}})).json();
+  EXPECT_EQ(expected["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+  EXPECT_EQ(next["choices"], expected["choices"]) << "log probabilities tell every bit";
+}
+
+TEST_F(TheServer, ControlEndpointsAnswerWhileTheEngineWorks) {
+  {
+    LongRequest running(port());
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_EQ(get(port(), "/health").status, 200);
+      const TestJson status = get(port(), "/v1/status").json();
+      EXPECT_EQ(status["phase"], "decode");
+      EXPECT_GT(status["request"]["tokens"], 0);
+      EXPECT_EQ(status["request"]["max_tokens"], 4000);
+    }
+    EXPECT_EQ(get(port(), "/metrics").status, 200);
+  }
+  wait_until_idle(port());
+}
+
+TEST_F(TheServer, AFullQueueSaysWhenAndWhere) {
+  {
+    LongRequest running(port());
+    Client second(port());
+    Client third(port());
+    for (Client* client : {&second, &third}) {
+      client->write(wire("POST", "/v1/completions", complete(kPrompt, {{"stream", true}}).dump()));
+      EXPECT_TRUE(client->wait_for("200 OK"));
+    }
+    while (get(port(), "/v1/status").json()["queued"] != 2) continue;
+    const Answered refused = post(port(), "/v1/completions", complete(kPrompt));
+    EXPECT_EQ(refused.status, 429);
+    EXPECT_EQ(refused.json()["error"]["code"], "queue_full");
+    EXPECT_GE(std::stoi(refused.headers.at("retry-after")), 1);
+    EXPECT_EQ(refused.headers.at("x-queue-position"), "3");
+  }
+  wait_until_idle(port());
+}
+
+TEST_F(TheServer, WhoWaitsGetsTheAnswerWhenTheOneBeforeLeaves) {
+  auto running = std::make_unique<LongRequest>(port());
+  Client gone(port());
+  gone.write(wire("POST", "/v1/completions", complete(kPrompt).dump()));
+  Client waiting(port());
+  waiting.write(wire("POST", "/v1/completions", complete(kPrompt).dump()));
+  while (get(port(), "/v1/status").json()["queued"] != 2) continue;
+  gone.half_close();
+  while (get(port(), "/v1/status").json()["queued"] != 1) continue;
+  running.reset();
+  ASSERT_TRUE(waiting.read_to_end());
+  EXPECT_EQ(text_of(parse_answer(waiting.received())),
+            text_of(post(port(), "/v1/completions", complete(kPrompt))));
+}
+
+TEST_F(TheServer, ClientsThatStallHurtNobody) {
+  Client silent(port());
+  Client slow(port());
+  slow.write("POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n");
+  Client liar(port());
+  liar.write("POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{}");
+  Client greedy(port());
+  greedy.write("POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n");
+  Client garbage(port());
+  garbage.write("\x16\x03\x01\x02\r\n\r\n");
+  EXPECT_EQ(get(port(), "/health").status, 200);
+  const auto status = [](Client& client) {
+    EXPECT_TRUE(client.read_to_end());
+    return parse_answer(client.received()).status;
+  };
+  EXPECT_EQ(status(slow), 408);
+  EXPECT_EQ(status(liar), 408);
+  EXPECT_EQ(status(greedy), 413);
+  EXPECT_EQ(status(garbage), 400);
+}
+
+TEST_F(TheServer, ManyIdleConnectionsMakeRoomForNewOnes) {
+  std::vector<std::unique_ptr<Client>> idle;
+  for (int i = 0; i < 40; ++i) idle.push_back(std::make_unique<Client>(port()));
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(get(port(), "/health").status, 200);
+}
+
+TEST_F(TheServer, AConnectionServesManyRequests) {
+  Client client(port());
+  const std::string request = "GET /health HTTP/1.1\r\nHost: a\r\n\r\n";
+  client.write(request + request);  // sent at once, answered one after another
+  client.write("GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+  EXPECT_TRUE(client.read_to_end());
+  std::size_t answers = 0;
+  for (std::size_t at = 0; (at = client.received().find("HTTP/1.1 ", at)) != std::string::npos;) {
+    ++answers;
+    ++at;
+  }
+  EXPECT_EQ(answers, 3u);
+}
+
+TEST_F(TheServer, MetricsCountWhatHappened) {
+  post(port(), "/v1/completions", complete(kPrompt));
+  const std::string text = get(port(), "/metrics").body;
+  for (const char* part :
+       {"sluice_http_requests_total{route=\"/v1/completions\",status=\"200\"} ",
+        "sluice_time_to_first_token_seconds_count ", "sluice_inter_token_seconds_bucket{le=\"",
+        "sluice_generated_tokens_total ", "sluice_drive_read_bytes_total{drive=\"",
+        "sluice_expert_hit_rate ", "sluice_io_wait_share ", "sluice_memory_bytes{tenant=\"",
+        "sluice_queue_limit 2"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+  }
+  EXPECT_EQ(text.find("/nothing"), std::string::npos) << "clients cannot invent series";
+}
+
+TEST(AServerWithKeys, LetsInWhoHasOne) {
+  ServerOptions options = options_for_tests();
+  options.keys = {"correct-horse-battery", "another-key-of-length"};
+  const auto server = start(options);
+  const auto status = [&](const TestHeaders& headers) {
+    return ask(server->port(), "GET", "/v1/models", {}, headers).status;
+  };
+  EXPECT_EQ(status({}), 401);
+  EXPECT_EQ(status({{"Authorization", "Bearer wrong"}}), 401);
+  EXPECT_EQ(status({{"Authorization", "Bearer correct-horse-batter"}}), 401);
+  EXPECT_EQ(status({{"Authorization", "Bearer correct-horse-battery"}}), 200);
+  EXPECT_EQ(status({{"X-API-Key", "another-key-of-length"}}), 200);
+  EXPECT_EQ(get(server->port(), "/metrics").status, 401);
+  EXPECT_EQ(get(server->port(), "/health").status, 200);
+  EXPECT_EQ(post(server->port(), "/v1/completions", complete("x")).status, 401);
+}
+
+TEST(AServerThatEnds, TellsItsClients) {
+  auto server = start(options_for_tests());
+  LongRequest running(server->port());
+  Client waiting(server->port());
+  waiting.write(wire("POST", "/v1/completions", complete(kPrompt).dump()));
+  while (get(server->port(), "/v1/status").json()["queued"] != 1) continue;
+  server.reset();
+  EXPECT_TRUE(waiting.read_to_end());
+  EXPECT_EQ(parse_answer(waiting.received()).status, 503);
+  EXPECT_TRUE(running.client().read_to_end());
+  EXPECT_NE(running.client().received().find("shutting down"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sluice::server
