@@ -32,5 +32,6 @@ Registered add_plan(CLI::App& program);
 Registered add_bench(CLI::App& program);
 Registered add_doctor(CLI::App& program);
 Registered add_serve(CLI::App& program);
+Registered add_batch(CLI::App& program);
 
 }  // namespace sluice::cli

@@ -33,6 +33,7 @@ struct ServeOptions {
   std::vector<std::string> allowed_hosts;
   std::optional<std::uint64_t> saved_states;
   std::string name;
+  std::string state_folder;
 };
 
 class Serve final : public Command {
@@ -66,10 +67,17 @@ class Serve final : public Command {
     add_size(app, "--state-ram", options_.saved_states,
              "Memory of --ram for conversations that may go on; default: a sixteenth of it")
         ->group(group);
+    app.add_option("--state-dir", options_.state_folder,
+                   "Folder for jobs that outlive the server: files, batches, requests in the "
+                   "background; default: there are none")
+        ->type_name("DIR")
+        ->group(group);
     add_compute_options(app, options_.compute);
     app.footer(
         "Ctrl-C ends the server. The API is OpenAI's: /v1/chat/completions, /v1/completions,\n"
-        "/v1/models; besides /health, /v1/status and /metrics. docs/server.md has the details.\n\n"
+        "/v1/models, Anthropic's is /v1/messages; /health, /v1/status and /metrics are beside it, "
+        "and\n"
+        "a page at /. docs/server.md has the details.\n\n"
         "Examples:\n"
         "  sluice serve models/k3-nano --port 8080\n"
         "  sluice serve /drive/Kimi-K3 --ram 32G --ctx 32768\n"
@@ -79,15 +87,15 @@ class Serve final : public Command {
   Status execute() override {
     server::ServerOptions options;
     SLUICE_TRY(admit(options));
-    SLUICE_ASSIGN(options.model_folder, model_folder(options_.compute.model));
     SLUICE_ASSIGN(StatisticsOutput statistics, StatisticsOutput::prepare(options_.compute));
-    options.engine = engine_options(options_.compute, kContext);
-    options.name = options_.name;
-    options.host = options_.host;
+    options.host.engine = engine_options(options_.compute, kContext);
+    options.host.name = options_.name;
+    options.host.queue = options_.queue;
+    options.host.saved_states = options_.saved_states;
+    options.address = options_.host;
     options.port = options_.port;
-    options.queue = options_.queue;
     options.allowed_hosts = options_.allowed_hosts;
-    options.saved_states = options_.saved_states;
+    options.state_folder = options_.state_folder;
     SLUICE_ASSIGN(const auto server, server::Server::start(std::move(options)));
     Interrupts::watch();
     const bool is_ipv6 = options_.host.find(':') != std::string::npos;

@@ -22,6 +22,9 @@ constexpr std::uint64_t kSlack = 3 * kMiB;
 constexpr std::size_t kLargestChunk = 512;
 constexpr std::uint64_t kActivationShare = 8;
 
+// Of what is left, for saved sequences: weights that could stay come first.
+constexpr std::uint64_t kSavedShare = 4;
+
 /// A budget that leaves room for the small differences between two starts of the program.
 std::uint64_t stated(std::uint64_t bytes) { return round_up(bytes + kMiB / 2, kMiB); }
 
@@ -32,8 +35,7 @@ FixedNeeds needs_for(const EngineOptions& options, const model::Architecture& ar
   needs.program = resident_now + kSlack + options.reserve;
   needs.thread_stacks = thread_stacks;
   needs.vectors = Buffer::charge_for(architecture.blueprint().vector_floats * sizeof(float));
-  needs.state =
-      options.sequences * architecture.state_bytes(options.context) + options.saved_states;
+  needs.state = options.sequences * architecture.state_bytes(options.context);
   needs.activations = architecture.activation_bytes(limits_for(options, chunk), threads);
   return needs;
 }
@@ -86,14 +88,16 @@ Result<Budget> draw_up_budget(const EngineOptions& options, const model::Archite
   if (budget.needs.sum() + weights > budget.ram) {
     return too_small(options, budget.needs, weights, budget.ram, needs(1).sum() + weights);
   }
-  if (options.chunk) return budget;
-  const std::uint64_t free = budget.ram - budget.needs.sum() - weights;
-  while (budget.chunk * 2 <= std::min(kLargestChunk, options.context)) {
+  std::uint64_t free = budget.ram - budget.needs.sum() - weights;
+  budget.saved_states = std::min(options.saved_states, free / kSavedShare);
+  free -= budget.saved_states;
+  while (!options.chunk && budget.chunk * 2 <= std::min(kLargestChunk, options.context)) {
     const FixedNeeds larger = needs(budget.chunk * 2);
     if (larger.activations > free / kActivationShare) break;
     budget.chunk *= 2;
     budget.needs = larger;
   }
+  budget.needs.state += budget.saved_states;
   return budget;
 }
 

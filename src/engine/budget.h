@@ -27,6 +27,7 @@ struct Budget {
   std::uint64_t ram = 0;
   std::size_t chunk = 0;
   FixedNeeds needs;
+  std::uint64_t saved_states = 0;  ///< of needs.state
 };
 
 /// Chooses what the options leave open and checks that the smallest placement of the weights fits

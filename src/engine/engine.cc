@@ -156,6 +156,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
                                    (reading.trace ? Trace::memory_bytes() : 0)));
   options.ram = budget.ram;
   options.chunk = budget.chunk;
+  options.saved_states = budget.saved_states;
   auto parts = std::make_unique<Parts>(budget.ram);
   parts->trace = std::move(reading.trace);
   parts->threads = std::move(threads);

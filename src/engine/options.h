@@ -38,9 +38,11 @@ struct EngineOptions {
   /// The user asked for just this context: more than the model was made for is refused. Otherwise
   /// it is shortened to what the model can do.
   bool context_is_asked = false;
-  std::size_t sequences = 1;       ///< states that may exist at once
-  std::uint64_t reserve = 0;       ///< bytes that the caller will hold itself (a server's threads)
-  std::uint64_t saved_states = 0;  ///< bytes that the caller will charge for saved sequences
+  std::size_t sequences = 1;  ///< states that may exist at once
+  std::uint64_t reserve = 0;  ///< bytes that the caller will hold itself (a server's threads)
+  /// Bytes that the caller will charge for saved sequences. Less where that would leave too little
+  /// for weights: options() of the engine has what there is.
+  std::uint64_t saved_states = 0;
   bool all_logits = false;  ///< logits of all positions will be asked for, not only of the last
 
   /// Room for the trunk on its way through, in bytes. Default: what keeps the drives busy.

@@ -145,14 +145,27 @@ class LlamaState final : public SequenceState {
 
   void reset() override { length_ = 0; }  // what the cache holds past it is never read
 
+  void for_each_piece(std::size_t length,
+                      FunctionRef<void(std::span<std::byte>)> visit) const override {
+    for (std::size_t head = 0; head < heads_; ++head) {
+      visit(std::as_writable_bytes(
+          room_.floats().subspan(head * context_ * head_floats_, length * head_floats_)));
+    }
+  }
+
   float* of_layer(std::size_t layer) { return room_.floats().data() + layer * layer_floats_; }
   void advance(std::size_t positions) { length_ += positions; }
 
  private:
   LlamaState(const LlamaConfig& config, std::size_t context)
-      : SequenceState(context), layer_floats_(config.attention.cache_floats(context)) {}
+      : SequenceState(context),
+        layer_floats_(config.attention.cache_floats(context)),
+        head_floats_(config.attention.dim),
+        heads_(config.layers * 2 * config.attention.kv_heads) {}
 
   std::size_t layer_floats_;
+  std::size_t head_floats_;  // of one position
+  std::size_t heads_;        // keys and values of all layers, each [context, head_floats_]
   Buffer room_;
 };
 

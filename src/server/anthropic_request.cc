@@ -305,6 +305,7 @@ ApiResult<MessagesRequest> read_messages_request(const Json& body, const ServedM
   text::ChatRequest chat;
   SLUICE_ASSIGN(chat.messages, read_all(fields));
   SLUICE_TRY(read_tools(fields, chat, generation.form));
+  SLUICE_TRY(check_tools(chat, model));
   SLUICE_TRY(read_thinking(fields, model, chat));
   SLUICE_TRY(fields.finish());
   generation.form.chat = model.format;

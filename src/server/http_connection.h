@@ -62,6 +62,8 @@ class HttpConnection {
 
   /// No request is under way. May be called from any thread.
   bool is_waiting() const { return waiting_; }
+  /// Others wait for the thread: a request must come soon.
+  void hurry() { hurried_ = true; }
   /// Ends the connection from another thread: reads and writes fail from now on.
   void hang_up();
 
@@ -80,6 +82,7 @@ class HttpConnection {
   std::string received_;  // and not yet used
   std::size_t lent_ = 0;  // of bodies_
   std::atomic<bool> waiting_{true};
+  bool hurried_ = false;
   bool chunked_ = false;
   bool over_ = false;
 };

@@ -154,6 +154,8 @@ std::string_view reason_of(int status) {
   switch (status) {
     case 200:
       return "OK";
+    case 202:
+      return "Accepted";
     case 400:
       return "Bad Request";
     case 401:

@@ -21,6 +21,7 @@ namespace {
 
 constexpr int kBacklog = 64;
 constexpr std::chrono::seconds kGrace{1};
+constexpr std::size_t kMostWaiting = 64;  // for threads that are about to be free
 // Beside its stack and its body: the head, a response on its way, the socket's part of the heap.
 constexpr std::uint64_t kConnectionBytes = std::uint64_t{64} << 10;
 
@@ -171,15 +172,16 @@ void HttpServer::take(int socket, std::string peer) {
   arrived_.notify_one();
 }
 
-/// Ends a connection on which nothing happens, so that a new one can have its thread.
+/// Ends connections on which nothing happens, so that those who wait and a new one can have their
+/// threads. False if nobody gives way.
 bool HttpServer::make_room() {
   std::size_t ending = 0;
   for (HttpConnection* connection : served_) {
     if (!connection->is_waiting()) continue;
     connection->hang_up();
-    if (++ending > waiting_.size()) return true;
+    if (++ending > waiting_.size()) break;
   }
-  return false;
+  return ending > 0 && waiting_.size() < kMostWaiting;
 }
 
 void HttpServer::serve_all() {
@@ -189,6 +191,7 @@ void HttpServer::serve_all() {
     if (stop_) return;
     const std::unique_ptr<HttpConnection> connection = std::move(waiting_.front());
     waiting_.pop_front();
+    if (!waiting_.empty()) connection->hurry();
     served_.push_back(connection.get());
     --idle_threads_;
     lock.unlock();

@@ -72,8 +72,28 @@ void add_reads(const engine::Statistics& engine, Families& families) {
   }
 }
 
+void add_drive_temperatures(const engine::Statistics& engine, Families& families) {
+  for (std::size_t i = 0; i < engine.drive_temperatures.size(); ++i) {
+    if (!engine.drive_temperatures[i]) continue;
+    families.gauge("sluice_drive_temperature_celsius", "Of the drive itself, where it tells",
+                   *engine.drive_temperatures[i], {{"drive", engine.reads.drives[i].path}});
+  }
+}
+
+void add_token_times(const engine::Statistics& engine, Families& families) {
+  if (!engine.predicts_decode) return;
+  families.gauge("sluice_seconds_per_token", "Of decoding, measured since start",
+                 engine.tokens.s_per_token());
+  constexpr const char* kName = "sluice_predicted_seconds_per_token";
+  constexpr const char* kHelp = "What the drives and the arithmetic of this run let expect";
+  families.gauge(kName, kHelp, engine.prediction.seconds.low, {{"end", "low"}});
+  families.gauge(kName, kHelp, engine.prediction.seconds.high, {{"end", "high"}});
+}
+
 void add_engine(const engine::Statistics& engine, Families& families) {
   add_reads(engine, families);
+  add_drive_temperatures(engine, families);
+  add_token_times(engine, families);
   families.counter("sluice_expert_hits_total", "Picked experts found in memory",
                    real(engine.expert_hits));
   families.counter("sluice_expert_misses_total", "Picked experts read from a drive",

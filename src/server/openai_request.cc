@@ -208,9 +208,10 @@ ApiStatus read_tools(Fields& fields, text::ChatRequest& chat, AnswerForm& form) 
 ApiStatus read_effort(Fields& fields, const ServedModel& model, text::ChatRequest& chat) {
   SLUICE_ASSIGN(const auto effort, fields.text("reasoning_effort"));
   if (model.format->kind() != text::ChatFormat::Kind::kimi_k3) {
-    chat.thinking = false;
+    // A template of the model's own may know thinking, but no effort.
+    chat.thinking = model.format->kind() == text::ChatFormat::Kind::jinja && effort != "none";
     if (effort && *effort != "none") {
-      return refuse("reasoning_effort", "this model does not think");
+      return refuse("reasoning_effort", "may only be none for this model");
     }
     return {};
   }
@@ -308,6 +309,7 @@ ApiResult<OpenAiRequest> read_chat_request(const Json& body, const ServedModel& 
   text::ChatRequest chat;
   SLUICE_ASSIGN(chat.messages, read_messages(fields));
   SLUICE_TRY(read_tools(fields, chat, generation.form));
+  SLUICE_TRY(check_tools(chat, model));
   SLUICE_TRY(read_effort(fields, model, chat));
   SLUICE_TRY(read_chat_log_probabilities(fields, generation));
   SLUICE_TRY(check_fixed(fields));
@@ -359,6 +361,11 @@ ApiResult<std::size_t> room_after(std::size_t prompt, std::optional<std::int64_t
   }
   const std::size_t left = model.context - prompt;
   return wanted ? std::min(left, static_cast<std::size_t>(*wanted)) : left;
+}
+
+ApiStatus check_tools(const text::ChatRequest& chat, const ServedModel& model) {
+  if (chat.tools.empty() || model.format->kind() == text::ChatFormat::Kind::kimi_k3) return {};
+  return refuse("tools", "are not supported for this model");
 }
 
 ApiStatus check_model(Fields& fields, const ServedModel& model) {

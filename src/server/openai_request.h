@@ -34,6 +34,9 @@ ApiResult<std::size_t> room_after(std::size_t prompt, std::optional<std::int64_t
 /// 404 if the request asks for another model.
 ApiStatus check_model(Fields& fields, const ServedModel& model);
 
+/// Only K3's way to call tools is understood in answers.
+ApiStatus check_tools(const text::ChatRequest& chat, const ServedModel& model);
+
 /// A seed for requests without one.
 std::uint64_t random_seed();
 

@@ -16,6 +16,7 @@ struct ServedModel {
   std::optional<text::ChatFormat> format;  ///< none: no chat
   std::size_t context = 0;                 ///< positions: prompt and answer together
   std::size_t vocabulary = 0;
+  std::size_t experts = 0;   ///< per layer that has them; 0: none
   std::int64_t created = 0;  ///< when it was loaded, seconds since 1970
 };
 

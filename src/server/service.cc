@@ -5,6 +5,7 @@
 
 #include "server/asked.h"
 #include "server/openai_request.h"
+#include "server/page.h"
 
 namespace sluice::server {
 namespace {
@@ -81,11 +82,12 @@ class Service::Exchange {
 };
 
 Service::Service(const ServedModel& model, Worker& worker, Metrics& metrics, GuardOptions guard,
-                 std::size_t most_values)
+                 JobsApi* jobs, std::size_t most_values)
     : model_(model),
       worker_(worker),
       metrics_(metrics),
       guard_(std::move(guard)),
+      jobs_(jobs),
       most_values_(most_values),
       next_id_(random_seed()) {}
 
@@ -109,6 +111,8 @@ void Service::route(Exchange& exchange) {
        [](Service&, Exchange& e) {
          e.send_json({{"status", "ok"}});
        }},
+      {"GET", "/", false, [](Service&, Exchange& e) { send_page(e); }},
+      {"GET", "/v1/experts", true, [](Service& s, Exchange& e) { e.send_json(s.experts()); }},
       {"GET", "/v1/models", true, [](Service& s, Exchange& e) { e.send_json(s.models()); }},
       {"GET", "/v1/status", true, [](Service& s, Exchange& e) { e.send_json(s.status()); }},
       {"GET", "/metrics", true,
@@ -143,24 +147,63 @@ void Service::route(Exchange& exchange) {
     error.headers.emplace_back("Allow", same_path->method);
     return exchange.send_error(error);
   }
-  const std::string model_path = "/v1/models/" + model_.name;
-  if (exchange.is(model_path) && request.method == "GET") {
+  route_by_name(exchange);
+}
+
+/// Paths with the name of something in them.
+void Service::route_by_name(Exchange& exchange) {
+  const HttpRequest& request = exchange.request();
+  const ApiError nothing = {
+      404, "there is nothing at this path", "invalid_request_error", {}, "not_found"};
+  if (!request.path.starts_with("/v1/")) return exchange.send_error(nothing);
+  const auto key = guard_.check_key(request);
+  if (!key) return exchange.send_error(key.error());
+  if (request.method == "GET" && exchange.is("/v1/models/" + model_.name)) {
     exchange.set_route("/v1/models");
-    const auto key = guard_.check_key(request);
-    return key ? exchange.send_json(model()) : exchange.send_error(key.error());
+    return exchange.send_json(model());
   }
-  exchange.send_error(
-      {404, "there is nothing at this path", "invalid_request_error", {}, "not_found"});
+  auto reply = jobs_ == nullptr ? std::nullopt : jobs_->handle(request);
+  if (!reply) return exchange.send_error(nothing);
+  exchange.set_route("jobs");
+  if (!*reply) return exchange.send_error(reply->error());
+  exchange.send(200, (*reply)->type, (*reply)->body);
+}
+
+/// A chat request that nobody waits for.
+void Service::keep(Exchange& exchange, text::Json body) {
+  if (jobs_ == nullptr) {
+    return exchange.send_error({400, "background: needs a server with --state-dir",
+                                "invalid_request_error", "background", "unsupported_value"});
+  }
+  body.erase("background");
+  const auto kept = jobs_->keep_chat(body);
+  if (!kept) return exchange.send_error(kept.error());
+  exchange.send(202, kJson, kept->body);
+}
+
+void Service::send_page(Exchange& exchange) {
+  exchange.send(200, "text/html; charset=utf-8", page(),
+                {{"Content-Security-Policy",
+                  "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+                  "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+                  "frame-ancestors 'none'"},
+                 {"Referrer-Policy", "no-referrer"}});
 }
 
 void Service::answer(Exchange& exchange, std::string_view path) {
+  std::optional<text::Json> for_later;
   auto asked = [&]() -> ApiResult<Asked> {
     const std::scoped_lock lock(parsing_);
-    SLUICE_ASSIGN(const text::Json body, parse_body(exchange.request().body, most_values_));
+    SLUICE_ASSIGN(text::Json body, parse_body(exchange.request().body, most_values_));
+    if (path == kChatPath && body.value("background", text::Json()) == true) {
+      for_later = std::move(body);
+      return Asked{};
+    }
     return read_asked(path, body, model_, new_id(), random_seed());
   }();
   exchange.connection().drop_body(exchange.request());
   if (!asked) return exchange.send_error(asked.error());
+  if (for_later) return keep(exchange, std::move(*for_later));
   const auto task = std::make_shared<Task>(asked->id, exchange.client() + "/" + asked->user,
                                            std::move(asked->generation));
   if (!worker_.submit(task)) return exchange.send_error(queue_full());
@@ -241,11 +284,24 @@ void Service::drop(const std::shared_ptr<Task>& task) {
 }
 
 text::Json Service::model() const {
+  text::Json efforts = text::Json::array();
+  if (model_.format && model_.format->kind() == text::ChatFormat::Kind::kimi_k3) {
+    efforts = {"max", "high", "low", "none"};
+  }
   return {{"id", model_.name},
           {"object", "model"},
           {"created", model_.created},
           {"owned_by", "sluice"},
-          {"context_length", model_.context}};
+          {"context_length", model_.context},
+          {"reasoning_efforts", efforts}};
+}
+
+text::Json Service::experts() const {
+  const ExpertPicks picks = worker_.picks();
+  return {{"layers", picks.layers.size()},
+          {"experts", model_.experts},
+          {"passes", picks.passes},
+          {"picks", picks.layers}};
 }
 
 text::Json Service::models() const {

@@ -9,6 +9,7 @@
 #include "server/answer_writer.h"
 #include "server/guard.h"
 #include "server/http_server.h"
+#include "server/jobs_api.h"
 #include "server/metrics.h"
 #include "server/served_model.h"
 #include "server/worker.h"
@@ -17,9 +18,10 @@ namespace sluice::server {
 
 class Service final : public HttpHandler {
  public:
-  /// All must outlive the service. `most_values`: JSON values that a request's body may have.
+  /// All must outlive the service. `jobs`: nullptr if there are none. `most_values`: JSON values
+  /// that a request's body may have.
   Service(const ServedModel& model, Worker& worker, Metrics& metrics, GuardOptions guard,
-          std::size_t most_values);
+          JobsApi* jobs, std::size_t most_values);
 
   void handle(HttpRequest& request, HttpConnection& connection) override;
 
@@ -36,12 +38,17 @@ class Service final : public HttpHandler {
   text::Json models() const;
   text::Json model() const;
   text::Json status() const;
+  text::Json experts() const;
+  void route_by_name(Exchange& exchange);
+  static void send_page(Exchange& exchange);
+  void keep(Exchange& exchange, text::Json body);
   std::string new_id();
 
   const ServedModel& model_;
   Worker& worker_;
   Metrics& metrics_;
   const Guard guard_;
+  JobsApi* const jobs_;
   const std::size_t most_values_;
   std::mutex parsing_;  // one body at a time: what it becomes in memory is many times its size
   std::atomic<std::uint64_t> next_id_;

@@ -15,7 +15,7 @@ constexpr std::size_t kStackBytes = std::size_t{1} << 20;
 
 // How much a new measurement counts in a running average.
 constexpr double kNewest = 0.2;
-constexpr double kPublishEvery_s = 0.25;
+constexpr double kPublishEvery_s = 0.5;
 
 double averaged(double before, double now) {
   return before > 0 ? (1 - kNewest) * before + kNewest * now : now;
@@ -143,6 +143,14 @@ class Worker::Run {
       }
       worker_.publish();
     };
+    options.on_routes = [this](std::size_t, std::size_t layer,
+                               std::span<const std::int32_t> ids) -> Status {
+      const auto last = ids.last(std::min(ids.size(), worker_.engine_.shape().top_k));
+      const std::scoped_lock lock(worker_.mutex_);
+      worker_.picks_.layers[layer].assign(last.begin(), last.end());
+      if (layer + 1 == worker_.picks_.layers.size()) ++worker_.picks_.passes;
+      return {};
+    };
     return options;
   }
 
@@ -229,6 +237,7 @@ Result<std::unique_ptr<Worker>> Worker::start(engine::Engine& engine,
   std::unique_ptr<Worker> worker(new Worker(engine, tokenizer, metrics, std::move(options)));
   SLUICE_ASSIGN(worker->sequence_, engine.new_sequence());
   worker->status_.layers = engine.shape().layers;
+  worker->picks_.layers.resize(engine.shape().layers);
   worker->publish();
   Worker* const self = worker.get();
   SLUICE_ASSIGN(Thread thread, Thread::start(kStackBytes, [self] { self->work(); }));
@@ -299,6 +308,11 @@ std::size_t Worker::retry_after() const {
   const std::scoped_lock lock(mutex_);
   const double left = status_.left_s.value_or(task_seconds_);
   return static_cast<std::size_t>(std::clamp(std::ceil(left), 1.0, 86'400.0));
+}
+
+ExpertPicks Worker::picks() const {
+  const std::scoped_lock lock(mutex_);
+  return picks_;
 }
 
 /// Makes the engine's statistics known to other threads, which may not ask the engine itself.

@@ -19,6 +19,12 @@
 
 namespace sluice::server {
 
+/// Which experts the last position that was computed used.
+struct ExpertPicks {
+  std::uint64_t passes = 0;                       ///< counts positions
+  std::vector<std::vector<std::int32_t>> layers;  ///< by layer; empty where there are no experts
+};
+
 struct WorkerOptions {
   std::size_t queue = 16;              ///< tasks that may wait
   std::uint64_t saved_states = 0;      ///< bytes for sequences of earlier requests
@@ -71,6 +77,7 @@ class Worker {
   std::optional<std::size_t> position(const std::shared_ptr<Task>& task) const;
   WorkerStatus status() const;
   MetricsSnapshot snapshot() const;
+  ExpertPicks picks() const;
   /// Seconds until a place in the queue should be free; a guess, at least 1.
   std::size_t retry_after() const;
 
@@ -100,6 +107,7 @@ class Worker {
   WorkerStatus status_;
   Clock::time_point started_;  // the running task
   MetricsSnapshot published_;
+  ExpertPicks picks_;
   Clock::time_point published_at_;
   double task_seconds_ = 0;  // of tasks lately; 0: none yet
   bool stop_ = false;

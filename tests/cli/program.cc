@@ -117,7 +117,7 @@ Program::~Program() {
   close_if_open(output_);
   close_if_open(errors_);
   if (pid_ <= 0) return;
-  kill(pid_, SIGKILL);
+  ::kill(pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);
 }
 
@@ -132,7 +132,9 @@ void Program::write(std::string_view text) {
 
 void Program::close_input() { close_if_open(input_); }
 void Program::close_output() { close_if_open(output_); }
-void Program::interrupt() { kill(pid_, SIGINT); }
+void Program::interrupt() { ::kill(pid_, SIGINT); }
+
+void Program::kill() { ::kill(pid_, SIGKILL); }
 
 bool Program::pump() {
   std::array<pollfd, 2> waiting = {{{output_, POLLIN, 0}, {errors_, POLLIN, 0}}};
@@ -147,7 +149,7 @@ bool Program::pump() {
 void Program::fail_if_late() {
   if (now() < deadline_) return;
   ADD_FAILURE() << "the program hangs; so far it wrote:\n" << out_ << "\n" << err_;
-  kill(pid_, SIGKILL);
+  ::kill(pid_, SIGKILL);
   deadline_ = now() + kLongest;
 }
 

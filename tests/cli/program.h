@@ -31,6 +31,7 @@ class Program {
   void close_input();
   void close_output();  ///< nobody reads its stdout any more
   void interrupt();     ///< Ctrl-C
+  void kill();          ///< SIGKILL: it can do nothing about it
 
   /// Waits until it has written this; false if it ended before.
   bool wait_for_out(std::string_view text);

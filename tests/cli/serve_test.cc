@@ -31,7 +31,7 @@ TEST(Serve, WantsAKeyOrAWordBeforeOthersMayUseIt) {
 }
 
 /// Sends a request, and returns what comes until the server hangs up.
-std::string exchange(int port, const std::string& request) {
+std::string talk(int port, const std::string& request) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -69,13 +69,13 @@ TEST(Serve, Promise3HoldsTheBudgetWhateverIsAsked) {
   const int port = std::stoi(server.err().substr(server.err().find("127.0.0.1:") + 10));
   for (const char* more : {R"("max_tokens":40)", R"("max_tokens":40,"n":3,"logprobs":5)",
                            R"("max_tokens":16,"stream":true,"logit_bias":{"5":1})"}) {
-    EXPECT_TRUE(exchange(port, completion(more)).starts_with("HTTP/1.1 200")) << more;
+    EXPECT_TRUE(talk(port, completion(more)).starts_with("HTTP/1.1 200")) << more;
   }
   // The largest body that is taken, made of what needs most room, refused only once it is parsed.
   std::string wide = "[";
   for (int i = 0; i < 28'000; ++i) wide += "{\"a\":[]},";
-  exchange(port, completion("\"x\":" + wide + "1]"));
-  EXPECT_TRUE(exchange(port, completion(R"("max_tokens":1)")).starts_with("HTTP/1.1 200"));
+  talk(port, completion("\"x\":" + wide + "1]"));
+  EXPECT_TRUE(talk(port, completion(R"("max_tokens":1)")).starts_with("HTTP/1.1 200"));
   server.interrupt();
   const Finished run = server.finish();
   EXPECT_EQ(run.exit_code, 0) << run.err;

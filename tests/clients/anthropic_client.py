@@ -16,12 +16,13 @@ def main():
     base_url, model = sys.argv[1:]
     client = anthropic.Anthropic(base_url=base_url.removesuffix("/v1"), api_key="none", max_retries=0, timeout=120)
     messages = [{"role": "user", "content": "A whale?"}]
-    whole = client.messages.create(model=model, max_tokens=24, messages=messages, system="Be short.", temperature=0)
+    greedy = {"extra_body": {"temperature": 0}}  # not every version of the package has the argument
+    whole = client.messages.create(model=model, max_tokens=24, messages=messages, system="Be short.", **greedy)
     check(whole.stop_reason in ("end_turn", "max_tokens"), whole.stop_reason)
     text = "".join(block.text for block in whole.content if block.type == "text")
     print("whole: well")
 
-    with client.messages.stream(model=model, max_tokens=24, messages=messages, system="Be short.", temperature=0) as stream:
+    with client.messages.stream(model=model, max_tokens=24, messages=messages, system="Be short.", **greedy) as stream:
         streamed = "".join(stream.text_stream)
         final = stream.get_final_message()
     check(streamed == text, "streamed text differs")
@@ -43,7 +44,7 @@ def main():
     print("tools: well")
 
     try:
-        client.messages.create(model=model, max_tokens=8, messages=messages, temperature=3)
+        client.messages.create(model=model, max_tokens=8, messages=messages, extra_body={"temperature": 3})
         raise AssertionError("not refused")
     except anthropic.BadRequestError as error:
         check("temperature" in str(error), error)

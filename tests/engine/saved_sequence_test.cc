@@ -76,7 +76,8 @@ TEST_P(SavedSequence, IsRefusedWhenItIsDamagedOrForeign) {
   EXPECT_TRUE(sequence->load(bytes));
 }
 
-INSTANTIATE_TEST_SUITE_P(Checkpoints, SavedSequence, ::testing::Values("k3-tiny", "kl-tiny"));
+INSTANTIATE_TEST_SUITE_P(Checkpoints, SavedSequence,
+                         ::testing::Values("k3-tiny", "kl-tiny", "llama-tiny"));
 
 TEST(SavedSequences, OfAnotherModelAreRefused) {
   const auto one = open_engine("k3-tiny");

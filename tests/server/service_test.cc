@@ -15,15 +15,14 @@ const std::string kNano = SLUICE_SOURCE_DIR "/models/k3-nano";
 
 ServerOptions options_for_tests() {
   ServerOptions options;
-  options.engine.model = kNano;
-  options.engine.threads = 1;
-  options.engine.context = 4096;
-  options.engine.ram = std::uint64_t{512} << 20;
-  options.model_folder = kNano;
+  options.host.engine.model = kNano;
+  options.host.engine.threads = 1;
+  options.host.engine.context = 4096;
+  options.host.engine.ram = std::uint64_t{512} << 20;
   options.port = 0;
-  options.queue = 2;
-  options.limits.head = std::chrono::milliseconds(300);
-  options.limits.body = std::chrono::milliseconds(300);
+  options.host.queue = 2;
+  options.limits.head = std::chrono::milliseconds(1000);
+  options.limits.body = std::chrono::milliseconds(1000);
   return options;
 }
 
@@ -342,7 +341,7 @@ TEST_F(TheServer, AKnownConversationIsNotComputedAgain) {
   EXPECT_GE(next["usage"]["prompt_tokens_details"]["cached_tokens"],
             first["usage"]["prompt_tokens"]);
   ServerOptions options = options_for_tests();
-  options.saved_states = 0;
+  options.host.saved_states = 0;
   const auto fresh = start(options);
   const TestJson expected =
       post(fresh->port(), "/v1/completions", complete(longer, {{"logprobs", 5}})).json();
@@ -482,6 +481,42 @@ TEST(AServerThatEnds, TellsItsClients) {
   EXPECT_EQ(parse_answer(waiting.received()).status, 503);
   EXPECT_TRUE(running.client().read_to_end());
   EXPECT_NE(running.client().received().find("shutting down"), std::string::npos);
+}
+
+TEST(AServerWithManyClients, GivesEachItsOwnAnswer) {
+  ServerOptions options = options_for_tests();
+  options.host.queue = 32;
+  const auto server = start(options);
+  constexpr int kClients = 16;
+  const auto body = [](int client) {
+    return complete("The code word of captain number " + std::to_string(client) + " was",
+                    {{"temperature", 1}, {"seed", client}, {"max_tokens", 16}});
+  };
+  std::vector<std::string> alone;
+  for (int i = 0; i < kClients; ++i) {
+    alone.push_back(text_of(post(server->port(), "/v1/completions", body(i))));
+  }
+  std::vector<std::string> together(kClients);
+  std::vector<std::thread> clients;
+  for (int i = 0; i < kClients; ++i) {
+    clients.emplace_back([&, i] {
+      if (i % 3 != 0) {
+        together[static_cast<std::size_t>(i)] =
+            text_of(post(server->port(), "/v1/completions", body(i)));
+        return;
+      }
+      Client leaves(server->port());  // somewhere on the way
+      leaves.write(wire("POST", "/v1/completions", body(i).dump()));
+      std::this_thread::sleep_for(std::chrono::milliseconds(5 * i));
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  for (int i = 0; i < kClients; ++i) {
+    if (i % 3 != 0) {
+      EXPECT_EQ(together[static_cast<std::size_t>(i)], alone[static_cast<std::size_t>(i)]) << i;
+    }
+  }
+  wait_until_idle(server->port());
 }
 
 }  // namespace

@@ -1,0 +1,116 @@
+#include "server/database.h"
+
+#include <sqlite3.h>
+
+namespace sluice::server {
+namespace {
+
+Error error_of(sqlite3* handle) {
+  return {ErrorKind::drive, fmt::format("the database of jobs: {}", sqlite3_errmsg(handle))};
+}
+
+}  // namespace
+
+Statement::~Statement() { sqlite3_finalize(statement_); }
+
+Error Statement::error() const { return error_of(sqlite3_db_handle(statement_)); }
+
+Statement& Statement::bind(std::string_view text) {
+  sqlite3_bind_text64(statement_, ++bound_, text.data(), text.size(), SQLITE_TRANSIENT,
+                      SQLITE_UTF8);
+  return *this;
+}
+
+Statement& Statement::bind(std::int64_t number) {
+  sqlite3_bind_int64(statement_, ++bound_, number);
+  return *this;
+}
+
+Statement& Statement::bind_null() {
+  sqlite3_bind_null(statement_, ++bound_);
+  return *this;
+}
+
+Result<bool> Statement::next() {
+  const int code = sqlite3_step(statement_);
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  return tl::unexpected(error());
+}
+
+Status Statement::run() {
+  while (true) {
+    SLUICE_ASSIGN(const bool more, next());
+    if (!more) return {};
+  }
+}
+
+std::string Statement::text(int column) const {
+  const auto* const bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+  if (bytes == nullptr) return {};
+  return {bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_, column))};
+}
+
+std::int64_t Statement::number(int column) const {
+  return sqlite3_column_int64(statement_, column);
+}
+
+bool Statement::is_null(int column) const {
+  return sqlite3_column_type(statement_, column) == SQLITE_NULL;
+}
+
+Result<Database> Database::open(const std::filesystem::path& file) {
+  sqlite3* handle = nullptr;
+  const int code =
+      sqlite3_open_v2(file.c_str(), &handle,
+                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+  if (code != SQLITE_OK) {
+    const Error error = {ErrorKind::drive,
+                         fmt::format("{}: cannot be opened: {}", file.string(),
+                                     handle == nullptr ? "no memory" : sqlite3_errmsg(handle))};
+    sqlite3_close(handle);
+    return tl::unexpected(error);
+  }
+  Database database(handle);
+  // A commit is on the drive when it returns. One process has the file, and keeps it.
+  SLUICE_TRY(database.run("PRAGMA locking_mode=EXCLUSIVE"));
+  SLUICE_TRY(database.run("PRAGMA journal_mode=WAL"));
+  SLUICE_TRY(database.run("PRAGMA synchronous=FULL"));
+  SLUICE_TRY(database.run("PRAGMA cache_size=-1024"));
+  SLUICE_TRY(database.run("PRAGMA trusted_schema=OFF"));
+  return database;
+}
+
+Database::~Database() { sqlite3_close(handle_); }
+
+Result<Statement> Database::prepare(std::string_view sql) {
+  sqlite3_stmt* statement = nullptr;
+  const int code =
+      sqlite3_prepare_v2(handle_, sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
+  if (code != SQLITE_OK) return tl::unexpected(error_of(handle_));
+  return Statement(statement);
+}
+
+Status Database::run(const char* sql) {
+  if (sqlite3_exec(handle_, sql, nullptr, nullptr, nullptr) == SQLITE_OK) return {};
+  return tl::unexpected(error_of(handle_));
+}
+
+std::int64_t Database::changes() const { return sqlite3_changes64(handle_); }
+
+Result<Transaction> Transaction::begin(Database& database) {
+  SLUICE_TRY(database.run("BEGIN IMMEDIATE"));
+  return Transaction(database);
+}
+
+Transaction::~Transaction() {
+  if (database_ != nullptr) static_cast<void>(database_->run("ROLLBACK"));
+}
+
+Status Transaction::commit() {
+  SLUICE_TRY(database_->run("COMMIT"));
+  database_ = nullptr;
+  return {};
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,84 @@
+// SQLite, with errors as values.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace sluice::server {
+
+/// One statement, prepared. Parameters are bound in order.
+class Statement {
+ public:
+  Statement(Statement&& other) noexcept : statement_(std::exchange(other.statement_, nullptr)) {}
+  Statement& operator=(Statement&&) = delete;
+  ~Statement();
+
+  Statement& bind(std::string_view text);
+  Statement& bind(std::int64_t number);
+  Statement& bind_null();
+
+  /// The next row; false at the end.
+  Result<bool> next();
+  /// To the end, for statements without rows.
+  Status run();
+
+  std::string text(int column) const;
+  std::int64_t number(int column) const;
+  bool is_null(int column) const;
+
+ private:
+  friend class Database;
+  explicit Statement(sqlite3_stmt* statement) : statement_(statement) {}
+  Error error() const;
+
+  sqlite3_stmt* statement_;
+  int bound_ = 0;
+};
+
+/// A database file that survives a crash of the process or the machine at any moment: what was
+/// committed is there, what was not is not. Not thread-safe.
+class Database {
+ public:
+  /// Fails with ErrorKind::drive if the file cannot be had or is damaged.
+  static Result<Database> open(const std::filesystem::path& file);
+  Database(Database&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Database& operator=(Database&&) = delete;
+  ~Database();
+
+  Result<Statement> prepare(std::string_view sql);
+  Status run(const char* sql);
+  /// Rows that the last statement changed.
+  std::int64_t changes() const;
+
+ private:
+  explicit Database(sqlite3* handle) : handle_(handle) {}
+
+  sqlite3* handle_;
+};
+
+/// Everything until commit() happens together, or not at all.
+class Transaction {
+ public:
+  static Result<Transaction> begin(Database& database);
+  Transaction(Transaction&& other) noexcept : database_(std::exchange(other.database_, nullptr)) {}
+  Transaction& operator=(Transaction&&) = delete;
+  ~Transaction();
+  Status commit();
+
+ private:
+  explicit Transaction(Database& database) : database_(&database) {}
+  Database* database_;
+};
+
+}  // namespace sluice::server

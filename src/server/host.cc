@@ -1,0 +1,102 @@
+#include "server/host.h"
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "base/memory_info.h"
+#include "engine/engine.h"
+#include "engine/model_text.h"
+#include "text/stop_ids.h"
+
+namespace sluice::server {
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+// Of JSON: a value in a list takes 16 bytes, one with a name some 60 and its heap block.
+constexpr std::uint64_t kValueBytes = 80;
+// Steps on their way to slow clients, answers that are collected, small things.
+constexpr std::uint64_t kAnswerBytes = kMiB;
+
+/// What the host itself may hold beside the engine, in bytes.
+std::uint64_t own_bytes(std::size_t context, std::size_t vocabulary) {
+  const std::uint64_t parsing =
+      2 * most_body_bytes(context) + most_body_values(context) * kValueBytes;  // one at a time
+  const std::uint64_t sampling = vocabulary * 12;
+  return Worker::memory_bytes() + parsing + sampling + kAnswerBytes;
+}
+
+std::uint64_t saved_state_bytes(const HostOptions& options) {
+  constexpr std::uint64_t kShare = 16;
+  if (options.saved_states) return *options.saved_states;
+  const std::uint64_t ram =
+      options.engine.ram.value_or(resident_memory() + available_memory() / 4 * 3);
+  return ram / kShare;
+}
+
+/// The name of the model's folder, or of its GGUF file.
+std::string name_of(const std::filesystem::path& model) {
+  std::error_code error;
+  std::filesystem::path path = std::filesystem::absolute(model, error).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  std::filesystem::path name = path.filename();
+  if (!std::filesystem::is_directory(path, error)) {
+    name = path.extension() == ".gguf" ? path.stem() : path.parent_path().filename();
+  }
+  return name.empty() ? "model" : name.string();
+}
+
+}  // namespace
+
+// A token is some four bytes of text, escaped and quoted more; a list of ids is longer.
+std::size_t most_body_bytes(std::size_t context) { return kMiB + 16 * context; }
+
+std::size_t most_body_values(std::size_t context) { return 20'000 + 2 * context; }
+
+/// In the order of making: what is later uses what is earlier.
+struct Host::Parts {
+  explicit Parts(text::Tokenizer known) : tokenizer(std::move(known)) {}
+
+  text::Tokenizer tokenizer;
+  ServedModel model;
+  Metrics metrics;
+  std::unique_ptr<engine::Engine> engine;
+  std::unique_ptr<Worker> worker;
+};
+
+Host::Host(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Host::~Host() = default;
+
+Result<std::unique_ptr<Host>> Host::start(HostOptions options) {
+  SLUICE_ASSIGN(text::Tokenizer tokenizer, engine::load_tokenizer(options.engine.model));
+  auto parts = std::make_unique<Parts>(std::move(tokenizer));
+  WorkerOptions work;
+  SLUICE_ASSIGN(const std::filesystem::path folder, engine::text_folder(options.engine.model));
+  SLUICE_ASSIGN(work.stop_ids, text::stop_ids(parts->tokenizer, folder));
+  work.queue = options.queue;
+  options.engine.reserve =
+      options.reserve + own_bytes(options.engine.context, parts->tokenizer.vocabulary());
+  options.engine.saved_states = saved_state_bytes(options);
+  SLUICE_ASSIGN(parts->engine, engine::Engine::open(options.engine));
+  work.saved_states = parts->engine->options().saved_states;
+  const model::Shape& shape = parts->engine->shape();
+  work.stop_ids.insert(work.stop_ids.end(), shape.end_ids.begin(), shape.end_ids.end());
+
+  ServedModel& model = parts->model;
+  model.name = options.name.empty() ? name_of(options.engine.model) : options.name;
+  model.tokenizer = &parts->tokenizer;
+  if (const auto format = text::ChatFormat::detect(parts->tokenizer)) model.format = *format;
+  model.context = parts->engine->options().context;
+  model.vocabulary = std::min(shape.vocabulary, parts->tokenizer.vocabulary());
+  model.experts = shape.experts;
+  model.created = static_cast<std::int64_t>(std::time(nullptr));
+  SLUICE_ASSIGN(parts->worker,
+                Worker::start(*parts->engine, parts->tokenizer, parts->metrics, std::move(work)));
+  return std::unique_ptr<Host>(new Host(std::move(parts)));
+}
+
+const ServedModel& Host::model() const { return parts_->model; }
+Worker& Host::worker() { return *parts_->worker; }
+Metrics& Host::metrics() { return parts_->metrics; }
+
+}  // namespace sluice::server

@@ -1,0 +1,159 @@
+#include "server/job_runner.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "base/thread_pool.h"
+#include "server/asked.h"
+#include "server/fields.h"
+
+namespace sluice::server {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A job that ends the process every time must not do so for ever.
+constexpr std::int64_t kMostAttempts = 12;
+// One that fails is tried again: a drive may have been away for a moment.
+constexpr std::int64_t kMostFailures = 3;
+constexpr milliseconds kPatience{100};
+constexpr std::chrono::seconds kAfterError{1};
+
+}  // namespace
+
+std::uint64_t seed_of(const std::string& job_id) {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : job_id) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+Result<std::unique_ptr<JobRunner>> JobRunner::start(JobStore& store, Worker& worker,
+                                                    const ServedModel& model,
+                                                    std::size_t most_values) {
+  std::unique_ptr<JobRunner> runner(new JobRunner(store, worker, model, most_values));
+  JobRunner* const self = runner.get();
+  SLUICE_ASSIGN(Thread thread, Thread::start(kThreadStackBytes, [self] { self->work(); }));
+  runner->thread_.emplace(std::move(thread));
+  return runner;
+}
+
+JobRunner::~JobRunner() { stop(); }
+
+void JobRunner::stop() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.reset();  // joins
+}
+
+void JobRunner::wake() {
+  {
+    const std::scoped_lock lock(mutex_);
+    news_ = true;
+  }
+  changed_.notify_all();
+}
+
+void JobRunner::cancel(const std::string& job_or_batch) {
+  const std::scoped_lock lock(mutex_);
+  if (job_or_batch == job_ || job_or_batch == batch_) cancelled_ = true;
+}
+
+void JobRunner::work() {
+  while (true) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (stop_) return;
+      news_ = false;
+    }
+    auto job = store_.begin_next();
+    Status status;
+    if (job && *job) {
+      status = run(std::move(**job));
+    } else if (!job) {
+      status = tl::unexpected(std::move(job).error());
+    }
+    if (!status) log_warning("jobs: {}", status.error().message);
+    std::unique_lock lock(mutex_);
+    job_.clear();
+    batch_.clear();
+    if (status && job && *job) continue;
+    changed_.wait_for(lock, status ? std::chrono::seconds(60) : kAfterError,
+                      [&] { return stop_ || (status && news_); });
+  }
+}
+
+Status JobRunner::run(StoredJob job) {
+  {
+    const std::scoped_lock lock(mutex_);
+    job_ = job.id;
+    batch_ = job.batch;
+    cancelled_ = false;
+  }
+  if (job.attempts > kMostAttempts) {
+    return fail_job(
+        job, 500,
+        openai_error({500,
+                      fmt::format("set aside after {} attempts that never ended", job.attempts - 1),
+                      "server_error",
+                      {},
+                      "too_many_attempts"}));
+  }
+  auto asked = [&]() -> ApiResult<Asked> {
+    SLUICE_ASSIGN(const text::Json body, parse_body(job.body, most_values_));
+    return read_asked(job.endpoint, body, model_, job.id, seed_of(job.id));
+  }();
+  if (!asked) return fail_job(job, asked.error().status, openai_error(asked.error()));
+  const auto task = std::make_shared<Task>(asked->id, "jobs", std::move(asked->generation));
+  if (!submit(task)) return store_.put_back(job, false);
+  return run_task(job, task, *asked->writer);
+}
+
+/// Waits for a place in the queue; false if the runner is to stop.
+bool JobRunner::submit(const std::shared_ptr<Task>& task) {
+  while (!worker_.submit(task)) {
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, kPatience, [&] { return stop_ || cancelled_; })) return false;
+  }
+  return true;
+}
+
+Status JobRunner::run_task(StoredJob& job, const std::shared_ptr<Task>& task,
+                           AnswerWriter& writer) {
+  AnswerCollector collector(task->generation());
+  while (true) {
+    const auto event = task->next(kPatience);
+    bool ends = false;
+    {
+      const std::scoped_lock lock(mutex_);
+      ends = stop_ || cancelled_;
+    }
+    if (ends) {
+      worker_.cancel(task);
+      return store_.put_back(job, false);
+    }
+    if (!event) continue;
+    if (event->kind == TaskEvent::Kind::done) {
+      job.http_status = 200;
+      job.result = to_line(writer.whole(collector.choices(), event->usage));
+      return store_.finish(job, true);
+    }
+    if (event->kind == TaskEvent::Kind::failed) {
+      if (event->error->kind == ErrorKind::interrupted) return store_.put_back(job, false);
+      const ApiError error = to_api_error(*event->error);
+      if (error.status >= 500 && job.attempts < kMostFailures) return store_.put_back(job, true);
+      return fail_job(job, error.status, openai_error(error));
+    }
+    collector.add(*event);
+  }
+}
+
+Status JobRunner::fail_job(StoredJob& job, int status, std::string result) {
+  job.http_status = status;
+  job.result = std::move(result);
+  return store_.finish(job, false);
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,64 @@
+// Does the jobs of the store, one after another, in turn with the clients that wait.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "server/job_store.h"
+#include "server/served_model.h"
+#include "server/task.h"
+#include "server/thread.h"
+#include "server/worker.h"
+
+namespace sluice::server {
+
+class JobRunner {
+ public:
+  /// All must outlive the runner. `most_values`: JSON values that a request may have.
+  static Result<std::unique_ptr<JobRunner>> start(JobStore& store, Worker& worker,
+                                                  const ServedModel& model,
+                                                  std::size_t most_values);
+  ~JobRunner();
+  JobRunner(const JobRunner&) = delete;
+  JobRunner& operator=(const JobRunner&) = delete;
+
+  /// The job under way goes back to the store.
+  void stop();
+  /// There is something new to do.
+  void wake();
+  /// Stops the job under way if it is this one, or one of this batch.
+  void cancel(const std::string& job_or_batch);
+
+ private:
+  JobRunner(JobStore& store, Worker& worker, const ServedModel& model, std::size_t most_values)
+      : store_(store), worker_(worker), model_(model), most_values_(most_values) {}
+  void work();
+  Status run(StoredJob job);
+  Status run_task(StoredJob& job, const std::shared_ptr<Task>& task, class AnswerWriter& writer);
+  Status fail_job(StoredJob& job, int status, std::string result);
+  bool submit(const std::shared_ptr<Task>& task);
+
+  JobStore& store_;
+  Worker& worker_;
+  const ServedModel& model_;
+  const std::size_t most_values_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stop_ = false;
+  bool news_ = false;
+  std::string job_;    // under way
+  std::string batch_;  // of it
+  bool cancelled_ = false;
+  std::optional<Thread> thread_;
+};
+
+/// The seed of a job whose request has none: always the same, so that a job which is begun again
+/// ends as it would have.
+std::uint64_t seed_of(const std::string& job_id);
+
+}  // namespace sluice::server

@@ -1,0 +1,327 @@
+#include "server/job_store.h"
+
+#include <ctime>
+
+#include "server/batch_lines.h"
+
+namespace sluice::server {
+namespace {
+
+constexpr const char* kTables = R"(
+  CREATE TABLE IF NOT EXISTS files(
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, purpose TEXT NOT NULL, created INTEGER NOT NULL,
+    content TEXT NOT NULL);
+  CREATE TABLE IF NOT EXISTS batches(
+    id TEXT PRIMARY KEY, endpoint TEXT NOT NULL, input_file TEXT NOT NULL, time_window TEXT NOT NULL,
+    metadata TEXT NOT NULL, status TEXT NOT NULL, created INTEGER NOT NULL,
+    ended INTEGER NOT NULL DEFAULT 0, output_file TEXT NOT NULL DEFAULT '',
+    error_file TEXT NOT NULL DEFAULT '');
+  CREATE TABLE IF NOT EXISTS jobs(
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL, batch TEXT NOT NULL,
+    custom_id TEXT NOT NULL, endpoint TEXT NOT NULL, body TEXT NOT NULL, status TEXT NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0, created INTEGER NOT NULL,
+    http_status INTEGER NOT NULL DEFAULT 0, result TEXT NOT NULL DEFAULT '');
+  CREATE INDEX IF NOT EXISTS jobs_by_status ON jobs(status, number);
+  CREATE INDEX IF NOT EXISTS jobs_by_batch ON jobs(batch, number);
+)";
+
+constexpr const char* kJobColumns =
+    "id, batch, custom_id, endpoint, body, status, attempts, created, http_status, result";
+constexpr const char* kBatchColumns =
+    "id, endpoint, input_file, time_window, metadata, status, created, ended, output_file, "
+    "error_file";
+
+StoredJob read_job(const Statement& row) {
+  StoredJob job;
+  job.id = row.text(0);
+  job.batch = row.text(1);
+  job.custom_id = row.text(2);
+  job.endpoint = row.text(3);
+  job.body = row.text(4);
+  job.status = row.text(5);
+  job.attempts = row.number(6);
+  job.created = row.number(7);
+  job.http_status = static_cast<int>(row.number(8));
+  job.result = row.text(9);
+  return job;
+}
+
+StoredFile read_file(const Statement& row) {
+  return {row.text(0), row.text(1), row.text(2), row.number(3), row.number(4)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<JobStore>> JobStore::open(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return fail(ErrorKind::drive, "--state-dir: {}: cannot be made: {}", folder.string(),
+                error.message());
+  }
+  SLUICE_ASSIGN(Database database, Database::open(folder / "jobs.sqlite"));
+  std::unique_ptr<JobStore> store(new JobStore(std::move(database)));
+  SLUICE_TRY(store->prepare_tables());
+  return store;
+}
+
+Status JobStore::prepare_tables() {
+  SLUICE_TRY(database_.run(kTables));
+  return database_.run("UPDATE jobs SET status='waiting' WHERE status='running'");
+}
+
+Status JobStore::add_file(const StoredFile& file, const std::string& content) {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_ASSIGN(Statement insert, database_.prepare("INSERT INTO files(id, name, purpose, created, "
+                                                    "content) VALUES(?, ?, ?, ?, ?)"));
+  return insert.bind(file.id)
+      .bind(file.name)
+      .bind(file.purpose)
+      .bind(file.created)
+      .bind(content)
+      .run();
+}
+
+Result<std::optional<StoredFile>> JobStore::file(const std::string& id) {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_ASSIGN(Statement rows,
+                database_.prepare("SELECT id, name, purpose, length(CAST(content AS "
+                                  "BLOB)), created FROM files WHERE id=?"));
+  SLUICE_ASSIGN(const bool found, rows.bind(id).next());
+  if (!found) return std::nullopt;
+  return read_file(rows);
+}
+
+Result<std::vector<StoredFile>> JobStore::files() {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_ASSIGN(
+      Statement rows,
+      database_.prepare("SELECT id, name, purpose, length(CAST(content AS BLOB)), created "
+                        "FROM files ORDER BY created DESC, rowid DESC LIMIT 10000"));
+  std::vector<StoredFile> files;
+  while (true) {
+    SLUICE_ASSIGN(const bool more, rows.next());
+    if (!more) return files;
+    files.push_back(read_file(rows));
+  }
+}
+
+Result<std::string> JobStore::content(const std::string& file_id) {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_ASSIGN(Statement rows, database_.prepare("SELECT content FROM files WHERE id=?"));
+  SLUICE_ASSIGN(const bool found, rows.bind(file_id).next());
+  return found ? rows.text(0) : std::string();
+}
+
+Result<bool> JobStore::remove_file(const std::string& id) {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_ASSIGN(Statement statement, database_.prepare("DELETE FROM files WHERE id=?"));
+  SLUICE_TRY(statement.bind(id).run());
+  return database_.changes() > 0;
+}
+
+Status JobStore::add_batch(const StoredBatch& batch, const std::vector<StoredJob>& jobs) {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_ASSIGN(Transaction transaction, Transaction::begin(database_));
+  SLUICE_ASSIGN(Statement insert,
+                database_.prepare("INSERT INTO batches(id, endpoint, input_file, time_window, "
+                                  "metadata, status, created) VALUES(?, ?, ?, ?, ?, ?, ?)"));
+  SLUICE_TRY(insert.bind(batch.id)
+                 .bind(batch.endpoint)
+                 .bind(batch.input_file)
+                 .bind(batch.window)
+                 .bind(batch.metadata)
+                 .bind(batch.status)
+                 .bind(batch.created)
+                 .run());
+  for (const StoredJob& job : jobs) {
+    SLUICE_ASSIGN(
+        Statement row,
+        database_.prepare("INSERT INTO jobs(id, batch, custom_id, endpoint, body, status, "
+                          "created) VALUES(?, ?, ?, ?, ?, 'waiting', ?)"));
+    SLUICE_TRY(row.bind(job.id)
+                   .bind(job.batch)
+                   .bind(job.custom_id)
+                   .bind(job.endpoint)
+                   .bind(job.body)
+                   .bind(job.created)
+                   .run());
+  }
+  return transaction.commit();
+}
+
+Result<JobCounts> JobStore::counts(const std::string& batch) {
+  SLUICE_ASSIGN(Statement rows, database_.prepare("SELECT count(*), sum(status='done'), "
+                                                  "sum(status='failed') FROM jobs WHERE batch=?"));
+  SLUICE_TRY(rows.bind(batch).next());
+  return JobCounts{rows.number(0), rows.number(1), rows.number(2)};
+}
+
+Result<StoredBatch> JobStore::read_batch(const Statement& row) {
+  StoredBatch batch;
+  batch.id = row.text(0);
+  batch.endpoint = row.text(1);
+  batch.input_file = row.text(2);
+  batch.window = row.text(3);
+  batch.metadata = row.text(4);
+  batch.status = row.text(5);
+  batch.created = row.number(6);
+  batch.ended = row.number(7);
+  batch.output_file = row.text(8);
+  batch.error_file = row.text(9);
+  SLUICE_ASSIGN(batch.counts, counts(batch.id));
+  return batch;
+}
+
+Result<std::optional<StoredBatch>> JobStore::batch(const std::string& id) {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_ASSIGN(Statement rows,
+                database_.prepare(fmt::format("SELECT {} FROM batches WHERE id=?", kBatchColumns)));
+  SLUICE_ASSIGN(const bool found, rows.bind(id).next());
+  if (!found) return std::nullopt;
+  SLUICE_ASSIGN(StoredBatch batch, read_batch(rows));
+  return batch;
+}
+
+Result<std::vector<StoredBatch>> JobStore::batches() {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_ASSIGN(Statement rows, database_.prepare(fmt::format(
+                                    "SELECT {} FROM batches ORDER BY created DESC, rowid DESC "
+                                    "LIMIT 10000",
+                                    kBatchColumns)));
+  std::vector<StoredBatch> batches;
+  while (true) {
+    SLUICE_ASSIGN(const bool more, rows.next());
+    if (!more) return batches;
+    SLUICE_ASSIGN(StoredBatch batch, read_batch(rows));
+    batches.push_back(std::move(batch));
+  }
+}
+
+Result<bool> JobStore::cancel_batch(const std::string& id) {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_ASSIGN(Transaction transaction, Transaction::begin(database_));
+  SLUICE_ASSIGN(Statement update, database_.prepare("UPDATE batches SET status='cancelling' WHERE "
+                                                    "id=? AND status='in_progress'"));
+  SLUICE_TRY(update.bind(id).run());
+  if (database_.changes() == 0) return false;
+  SLUICE_ASSIGN(Statement jobs, database_.prepare("UPDATE jobs SET status='cancelled' WHERE "
+                                                  "batch=? AND status='waiting'"));
+  SLUICE_TRY(jobs.bind(id).run());
+  SLUICE_TRY(end_if_done(id));
+  SLUICE_TRY(transaction.commit());
+  return true;
+}
+
+Status JobStore::add_job(const StoredJob& job) {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_ASSIGN(Statement row,
+                database_.prepare("INSERT INTO jobs(id, batch, custom_id, endpoint, body, status, "
+                                  "created) VALUES(?, ?, ?, ?, ?, 'waiting', ?)"));
+  return row.bind(job.id)
+      .bind(job.batch)
+      .bind(job.custom_id)
+      .bind(job.endpoint)
+      .bind(job.body)
+      .bind(job.created)
+      .run();
+}
+
+Result<std::optional<StoredJob>> JobStore::job(const std::string& id) {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_ASSIGN(Statement rows,
+                database_.prepare(fmt::format("SELECT {} FROM jobs WHERE id=?", kJobColumns)));
+  SLUICE_ASSIGN(const bool found, rows.bind(id).next());
+  if (!found) return std::nullopt;
+  return read_job(rows);
+}
+
+Result<bool> JobStore::remove_job(const std::string& id) {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_ASSIGN(Statement statement, database_.prepare("DELETE FROM jobs WHERE id=? AND batch=''"));
+  SLUICE_TRY(statement.bind(id).run());
+  return database_.changes() > 0;
+}
+
+Result<std::optional<StoredJob>> JobStore::begin_next() {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_ASSIGN(Statement rows,
+                database_.prepare(fmt::format("UPDATE jobs SET status='running', "
+                                              "attempts=attempts+1 WHERE number=(SELECT "
+                                              "min(number) FROM jobs WHERE status='waiting') "
+                                              "RETURNING {}",
+                                              kJobColumns)));
+  SLUICE_ASSIGN(const bool found, rows.next());
+  if (!found) return std::nullopt;
+  StoredJob job = read_job(rows);
+  SLUICE_TRY(rows.run());  // the row is changed once the statement has ended
+  return job;
+}
+
+Status JobStore::finish(const StoredJob& job, bool well) {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_ASSIGN(Transaction transaction, Transaction::begin(database_));
+  SLUICE_ASSIGN(
+      Statement update,
+      database_.prepare("UPDATE jobs SET status=?, http_status=?, result=? WHERE id=? AND "
+                        "status='running'"));
+  SLUICE_TRY(update.bind(well ? "done" : "failed")
+                 .bind(job.http_status)
+                 .bind(job.result)
+                 .bind(job.id)
+                 .run());
+  if (!job.batch.empty()) SLUICE_TRY(end_if_done(job.batch));
+  return transaction.commit();
+}
+
+Status JobStore::put_back(const StoredJob& job, bool counts) {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_ASSIGN(Transaction transaction, Transaction::begin(database_));
+  // A batch that was cancelled meanwhile does not want it back.
+  SLUICE_ASSIGN(Statement update,
+                database_.prepare("UPDATE jobs SET status=CASE WHEN batch IN (SELECT id FROM "
+                                  "batches WHERE status='cancelling') THEN 'cancelled' ELSE "
+                                  "'waiting' END, attempts=attempts-? WHERE id=? AND "
+                                  "status='running'"));
+  SLUICE_TRY(update.bind(counts ? 0 : 1).bind(job.id).run());
+  if (!job.batch.empty()) SLUICE_TRY(end_if_done(job.batch));
+  return transaction.commit();
+}
+
+/// Ends a batch whose jobs have all ended: its files appear together with its end.
+Status JobStore::end_if_done(const std::string& batch) {
+  SLUICE_ASSIGN(Statement left, database_.prepare("SELECT 1 FROM jobs WHERE batch=? AND status IN "
+                                                  "('waiting', 'running') LIMIT 1"));
+  SLUICE_ASSIGN(const bool goes_on, left.bind(batch).next());
+  if (goes_on) return {};
+  const std::int64_t now = std::time(nullptr);
+  std::string names[2];
+  for (const bool well : {true, false}) {
+    SLUICE_ASSIGN(Statement rows,
+                  database_.prepare(fmt::format("SELECT {} FROM jobs WHERE batch=? AND status=? "
+                                                "ORDER BY number",
+                                                kJobColumns)));
+    rows.bind(batch).bind(well ? "done" : "failed");
+    std::string content;
+    while (true) {
+      SLUICE_ASSIGN(const bool more, rows.next());
+      if (!more) break;
+      const StoredJob job = read_job(rows);
+      content += batch_result(job.id, job.custom_id, job.http_status, job.result);
+    }
+    if (content.empty()) continue;
+    std::string& name = names[well ? 0 : 1];
+    name = fmt::format("file-{}-{}", batch, well ? "output" : "errors");
+    SLUICE_ASSIGN(Statement insert,
+                  database_.prepare("INSERT OR REPLACE INTO files(id, name, purpose, created, "
+                                    "content) VALUES(?, ?, 'batch_output', ?, ?)"));
+    SLUICE_TRY(insert.bind(name).bind(name + ".jsonl").bind(now).bind(content).run());
+  }
+  SLUICE_ASSIGN(Statement end,
+                database_.prepare("UPDATE batches SET status=CASE status WHEN 'cancelling' THEN "
+                                  "'cancelled' ELSE 'completed' END, ended=?, output_file=?, "
+                                  "error_file=? WHERE id=? AND ended=0"));
+  return end.bind(now).bind(names[0]).bind(names[1]).bind(batch).run();
+}
+
+}  // namespace sluice::server

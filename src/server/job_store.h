@@ -1,0 +1,101 @@
+// Files, batches and jobs that outlive the process.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "server/database.h"
+
+namespace sluice::server {
+
+struct StoredFile {
+  std::string id;
+  std::string name;
+  std::string purpose;  ///< "batch" or "batch_output"
+  std::int64_t bytes = 0;
+  std::int64_t created = 0;
+};
+
+struct JobCounts {
+  std::int64_t total = 0;
+  std::int64_t completed = 0;
+  std::int64_t failed = 0;
+};
+
+struct StoredBatch {
+  std::string id;
+  std::string endpoint;
+  std::string input_file;
+  std::string window;    ///< "24h"
+  std::string metadata;  ///< JSON; empty: none
+  std::string status;    ///< in_progress, cancelling, completed, cancelled
+  std::int64_t created = 0;
+  std::int64_t ended = 0;  ///< 0: not yet
+  std::string output_file;
+  std::string error_file;
+  JobCounts counts;
+};
+
+/// A request that waits for its turn, or has had it.
+struct StoredJob {
+  std::string id;
+  std::string batch;  ///< empty: a request in the background
+  std::string custom_id;
+  std::string endpoint;
+  std::string body;
+  std::string status;         ///< waiting, running, done, failed, cancelled
+  std::int64_t attempts = 0;  ///< how often it was begun
+  std::int64_t created = 0;
+  int http_status = 0;  ///< of the result
+  std::string result;   ///< JSON
+};
+
+/// Thread-safe. Errors are ErrorKind::drive.
+class JobStore {
+ public:
+  /// Opens or makes `folder`/jobs.sqlite. What was running when the process ended waits again.
+  static Result<std::unique_ptr<JobStore>> open(const std::filesystem::path& folder);
+
+  Status add_file(const StoredFile& file, const std::string& content);
+  Result<std::optional<StoredFile>> file(const std::string& id);
+  Result<std::vector<StoredFile>> files();
+  Result<std::string> content(const std::string& file_id);
+  Result<bool> remove_file(const std::string& id);
+
+  /// A batch and all of its jobs, or nothing.
+  Status add_batch(const StoredBatch& batch, const std::vector<StoredJob>& jobs);
+  Result<std::optional<StoredBatch>> batch(const std::string& id);
+  Result<std::vector<StoredBatch>> batches();
+  /// Its jobs that wait will not be done. False if it has ended already.
+  Result<bool> cancel_batch(const std::string& id);
+
+  Status add_job(const StoredJob& job);
+  Result<std::optional<StoredJob>> job(const std::string& id);
+  /// A request in the background goes, with its result. False if there is none.
+  Result<bool> remove_job(const std::string& id);
+
+  /// The oldest that waits, begun: `attempts` counts this one.
+  Result<std::optional<StoredJob>> begin_next();
+  /// The result, and with the last job of a batch the batch's end and its files, all at once.
+  Status finish(const StoredJob& job, bool well);
+  /// Back to wait. `counts`: the attempt was one.
+  Status put_back(const StoredJob& job, bool counts);
+
+ private:
+  explicit JobStore(Database database) : database_(std::move(database)) {}
+  Status prepare_tables();
+  Status end_if_done(const std::string& batch);
+  Result<JobCounts> counts(const std::string& batch);
+  Result<StoredBatch> read_batch(const Statement& row);
+
+  std::mutex mutex_;
+  Database database_;
+};
+
+}  // namespace sluice::server

@@ -1,0 +1,52 @@
+// OpenAI's files and batches, and chats in the background: requests that outlive their clients.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "server/api_error.h"
+#include "server/http_message.h"
+#include "server/job_runner.h"
+#include "server/job_store.h"
+#include "server/served_model.h"
+#include "text/json.h"
+
+namespace sluice::server {
+
+struct ApiReply {
+  std::string body;
+  std::string type = "application/json";
+};
+
+class JobsApi {
+ public:
+  JobsApi(JobStore& store, JobRunner& runner, const ServedModel& model, std::size_t most_values);
+
+  /// None if the path is not one of these: /v1/files..., /v1/batches..., and
+  /// /v1/chat/completions/ID.
+  std::optional<ApiResult<ApiReply>> handle(const HttpRequest& request);
+
+  /// Keeps a chat request (without `background`) for later.
+  ApiResult<ApiReply> keep_chat(const text::Json& body);
+
+ private:
+  ApiResult<ApiReply> files(const HttpRequest& request, std::string_view rest);
+  ApiResult<ApiReply> upload(const HttpRequest& request);
+  ApiResult<ApiReply> batches(const HttpRequest& request, std::string_view rest);
+  ApiResult<ApiReply> create_batch(const HttpRequest& request);
+  ApiResult<std::vector<StoredJob>> read_lines(const std::string& content,
+                                               const std::string& endpoint,
+                                               const std::string& batch);
+  ApiResult<ApiReply> chats(const HttpRequest& request, const std::string& id);
+  std::string new_id(const char* prefix);
+
+  JobStore& store_;
+  JobRunner& runner_;
+  const ServedModel& model_;
+  const std::size_t most_values_;
+  std::atomic<std::uint64_t> next_id_;
+};
+
+}  // namespace sluice::server

@@ -1,0 +1,261 @@
+// Jobs: what was taken is done, once, whatever happens to the process.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "server/client.h"
+#include "server/job_store.h"
+#include "server/multipart.h"
+#include "server/server.h"
+
+namespace sluice::server {
+namespace {
+
+const std::string kNano = SLUICE_SOURCE_DIR "/models/k3-nano";
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = std::filesystem::temp_directory_path() / "sluice-jobs-XXXXXX";
+    path_ = ::mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+StoredJob job_named(const std::string& id, const std::string& batch = {}) {
+  StoredJob job;
+  job.id = id;
+  job.batch = batch;
+  job.custom_id = "c" + id;
+  job.endpoint = "/v1/completions";
+  job.body = "{}";
+  return job;
+}
+
+TEST(JobStore, WhatRanWhenTheProcessEndedWaitsAgain) {
+  const Folder folder;
+  {
+    const auto store = std::move(*JobStore::open(folder.path()));
+    ASSERT_TRUE(store->add_job(job_named("1")));
+    ASSERT_TRUE(store->add_job(job_named("2")));
+    EXPECT_EQ((*store->begin_next())->id, "1");
+  }
+  const auto store = std::move(*JobStore::open(folder.path()));
+  const auto again = *store->begin_next();
+  EXPECT_EQ(again->id, "1") << "the oldest first";
+  EXPECT_EQ(again->attempts, 2);
+  StoredJob done = *again;
+  done.http_status = 200;
+  done.result = "{\"x\":1}";
+  ASSERT_TRUE(store->finish(done, true));
+  EXPECT_EQ((*store->job("1"))->status, "done");
+  EXPECT_EQ((*store->job("1"))->result, "{\"x\":1}");
+  const auto second = *store->begin_next();
+  ASSERT_TRUE(store->put_back(*second, false));
+  EXPECT_EQ((*store->job("2"))->attempts, 0);
+  EXPECT_TRUE(*store->remove_job("2"));
+  EXPECT_FALSE(*store->begin_next());
+}
+
+TEST(JobStore, ABatchEndsWithItsLastJobAndHasBothFiles) {
+  const Folder folder;
+  const auto store = std::move(*JobStore::open(folder.path()));
+  StoredBatch batch;
+  batch.id = "batch_1";
+  batch.status = "in_progress";
+  ASSERT_TRUE(store->add_batch(batch, {job_named("1", "batch_1"), job_named("2", "batch_1")}));
+  for (const bool well : {true, false}) {
+    EXPECT_EQ((*store->batch("batch_1"))->status, "in_progress");
+    StoredJob job = **store->begin_next();
+    job.http_status = well ? 200 : 400;
+    job.result = well ? "{\"choices\":[]}" : "{\"error\":{}}";
+    ASSERT_TRUE(store->finish(job, well));
+  }
+  const StoredBatch ended = **store->batch("batch_1");
+  EXPECT_EQ(ended.status, "completed");
+  EXPECT_EQ(ended.counts.total, 2);
+  EXPECT_EQ(ended.counts.completed, 1);
+  EXPECT_EQ(ended.counts.failed, 1);
+  const TestJson output = TestJson::parse(*store->content(ended.output_file));
+  EXPECT_EQ(output["custom_id"], "c1");
+  EXPECT_EQ(output["response"]["status_code"], 200);
+  EXPECT_EQ(TestJson::parse(*store->content(ended.error_file))["custom_id"], "c2");
+}
+
+TEST(JobStore, ACancelledBatchKeepsWhatWasDone) {
+  const Folder folder;
+  const auto store = std::move(*JobStore::open(folder.path()));
+  StoredBatch batch;
+  batch.id = "batch_1";
+  batch.status = "in_progress";
+  ASSERT_TRUE(store->add_batch(
+      batch, {job_named("1", "batch_1"), job_named("2", "batch_1"), job_named("3", "batch_1")}));
+  StoredJob first = **store->begin_next();
+  first.result = "{}";
+  ASSERT_TRUE(store->finish(first, true));
+  const StoredJob second = **store->begin_next();
+  EXPECT_TRUE(*store->cancel_batch("batch_1"));
+  EXPECT_EQ((*store->batch("batch_1"))->status, "cancelling") << "one still runs";
+  ASSERT_TRUE(store->put_back(second, false));
+  EXPECT_EQ((*store->batch("batch_1"))->status, "cancelled");
+  EXPECT_NE((*store->batch("batch_1"))->output_file, "");
+  EXPECT_FALSE(*store->begin_next());
+  EXPECT_FALSE(*store->cancel_batch("batch_1"));
+}
+
+TEST(Multipart, IsTakenApart) {
+  const std::string type = "multipart/form-data; boundary=\"xyz\"";
+  const std::string body =
+      "--xyz\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n"
+      "--xyz\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.jsonl\"\r\n"
+      "Content-Type: application/octet-stream\r\n\r\n{}\r\n--xy\r\n\r\n--xyz--\r\n";
+  const auto parts = parse_multipart(type, body);
+  ASSERT_TRUE(parts);
+  ASSERT_EQ(parts->size(), 2u);
+  EXPECT_EQ((*parts)[0].name, "purpose");
+  EXPECT_EQ((*parts)[0].content, "batch");
+  EXPECT_EQ((*parts)[1].file_name, "a.jsonl");
+  EXPECT_EQ((*parts)[1].content, "{}\r\n--xy\r\n");
+  for (std::size_t size = 0; size + 4 < body.size(); ++size) {
+    EXPECT_FALSE(parse_multipart(type, body.substr(0, size))) << size;
+  }
+  EXPECT_FALSE(parse_multipart("application/json", body));
+}
+
+ServerOptions options_for(const Folder& folder) {
+  ServerOptions options;
+  options.host.engine.model = kNano;
+  options.host.engine.threads = 1;
+  options.host.engine.ram = std::uint64_t{512} << 20;
+  options.port = 0;
+  options.state_folder = folder.path();
+  return options;
+}
+
+TestJson request(const std::string& prompt) {
+  return {{"model", "k3-nano"}, {"prompt", prompt}, {"max_tokens", 12}};
+}
+
+std::string upload(int port, const std::string& content) {
+  const std::string body =
+      "--b\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--b\r\n"
+      "Content-Disposition: form-data; name=\"file\"; filename=\"in.jsonl\"\r\n\r\n" +
+      content + "\r\n--b--\r\n";
+  const Answered answer =
+      ask(port, "POST", "/v1/files", body, {{"Content-Type", "multipart/form-data; boundary=b"}});
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  return answer.json().value("id", "");
+}
+
+TestJson wait_for_end(int port, const std::string& path) {
+  for (int i = 0; i < 3000; ++i) {
+    const TestJson json = get(port, path).json();
+    const std::string status = json.value("status", "");
+    if (status != "in_progress" && status != "queued" && status != "cancelling") return json;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  ADD_FAILURE() << "it does not end";
+  return {};
+}
+
+std::string line_of(const std::string& id, const TestJson& body) {
+  const TestJson line = {
+      {"custom_id", id}, {"method", "POST"}, {"url", "/v1/completions"}, {"body", body}};
+  return line.dump() + "\n";
+}
+
+TEST(AServerWithJobs, DoesBatches) {
+  const Folder folder;
+  const auto server = std::move(*Server::start(options_for(folder)));
+  TestJson greedy = request("It was on a dreary night");
+  greedy["temperature"] = 0;
+  TestJson wrong = request("x");
+  wrong["temperature"] = 9;
+  const std::string file = upload(server->port(), line_of("a", greedy) + line_of("b", wrong) +
+                                                      line_of("c", request("The sea")));
+  const Answered created = post(server->port(), "/v1/batches",
+                                {{"input_file_id", file},
+                                 {"endpoint", "/v1/completions"},
+                                 {"completion_window", "24h"},
+                                 {"metadata", {{"what", "test"}}}});
+  ASSERT_EQ(created.status, 200) << created.body;
+  const TestJson batch =
+      wait_for_end(server->port(), "/v1/batches/" + created.json()["id"].get<std::string>());
+  EXPECT_EQ(batch["status"], "completed");
+  EXPECT_EQ(batch["request_counts"], (TestJson{{"total", 3}, {"completed", 2}, {"failed", 1}}));
+  EXPECT_EQ(batch["metadata"]["what"], "test");
+  const auto content = [&](const char* which) {
+    return get(server->port(), "/v1/files/" + batch[which].get<std::string>() + "/content").body;
+  };
+  const std::string output = content("output_file_id");
+  const TestJson first = TestJson::parse(output.substr(0, output.find('\n')));
+  EXPECT_EQ(first["custom_id"], "a");
+  EXPECT_EQ(first["response"]["body"]["choices"],
+            post(server->port(), "/v1/completions", greedy).json()["choices"]);
+  EXPECT_EQ(TestJson::parse(content("error_file_id"))["response"]["status_code"], 400);
+  EXPECT_EQ(get(server->port(), "/v1/batches").json()["data"].size(), 1u);
+  EXPECT_EQ(get(server->port(), "/v1/files?limit=2").json()["has_more"], true);
+  EXPECT_EQ(ask(server->port(), "DELETE", "/v1/files/" + file).json()["deleted"], true);
+  EXPECT_EQ(get(server->port(), "/v1/files/" + file).status, 404);
+
+  const std::string twice = upload(server->port(), line_of("a", greedy) + line_of("a", greedy));
+  const Answered refused = post(
+      server->port(), "/v1/batches",
+      {{"input_file_id", twice}, {"endpoint", "/v1/completions"}, {"completion_window", "24h"}});
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_NE(refused.body.find("line 2"), std::string::npos);
+}
+
+TEST(AServerWithJobs, KeepsRequestsInTheBackground) {
+  const Folder folder;
+  std::string id;
+  {
+    const auto server = std::move(*Server::start(options_for(folder)));
+    const Answered kept = post(server->port(), "/v1/chat/completions",
+                               {{"model", "k3-nano"},
+                                {"messages", {{{"role", "user"}, {"content", "A whale?"}}}},
+                                {"max_tokens", 3000},
+                                {"background", true}});
+    ASSERT_EQ(kept.status, 202) << kept.body;
+    id = kept.json()["id"];
+  }
+  // The server has ended before the answer did; another one goes on.
+  const auto server = std::move(*Server::start(options_for(folder)));
+  const TestJson answer = wait_for_end(server->port(), "/v1/chat/completions/" + id);
+  EXPECT_EQ(answer["status"], "completed") << answer;
+  EXPECT_EQ(answer["id"], id);
+  EXPECT_EQ(answer["choices"].size(), 1u);
+  const std::string path = "/v1/chat/completions/" + id;
+  EXPECT_EQ(ask(server->port(), "DELETE", path).json()["deleted"], true);
+  EXPECT_EQ(get(server->port(), path).status, 404);
+}
+
+TEST(AServerWithJobs, HasThePageAndSaysNoWithoutAStateFolder) {
+  const Folder folder;
+  ServerOptions options = options_for(folder);
+  options.state_folder.clear();
+  const auto server = std::move(*Server::start(options));
+  const Answered page = get(server->port(), "/");
+  EXPECT_EQ(page.status, 200);
+  EXPECT_NE(page.body.find("<title>Sluice</title>"), std::string::npos);
+  EXPECT_TRUE(page.body.ends_with("</html>\n"));
+  EXPECT_EQ(page.body.find("http://"), std::string::npos) << "it works offline";
+  EXPECT_EQ(page.body.find("https://"), std::string::npos);
+  EXPECT_EQ(get(server->port(), "/v1/files").status, 404);
+  const Answered refused =
+      post(server->port(), "/v1/chat/completions", {{"model", "k3-nano"}, {"background", true}});
+  EXPECT_EQ(refused.json()["error"]["param"], "background");
+  const TestJson experts = get(server->port(), "/v1/experts").json();
+  EXPECT_EQ(experts["layers"], 9);
+  EXPECT_EQ(experts["picks"].size(), 9u);
+}
+
+}  // namespace
+}  // namespace sluice::server
