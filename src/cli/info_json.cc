@@ -147,8 +147,22 @@ class BlockIndex {
     extents_.resize(last + 1);
   }
 
+  /// The extents in the files: those of a pack's stream lie in pieces in its parts.
+  std::vector<io::Extent> in_files(const std::vector<io::Extent>& extents) const {
+    if (facts_.pack == nullptr) return extents;
+    std::vector<io::Extent> pieces;
+    for (const io::Extent& extent : extents) {
+      facts_.pack->for_each_piece(extent.offset, extent.length,
+                                  [&](std::uint64_t, const store::PartExtent& piece) {
+                                    pieces.push_back({piece.part, piece.offset, piece.length});
+                                  });
+    }
+    return pieces;
+  }
+
   Status one(int layer, std::string_view kind, std::string_view expert,
-             const std::vector<io::Extent>& extents) {
+             const std::vector<io::Extent>& in_stream) {
+    const std::vector<io::Extent> extents = in_files(in_stream);
     std::uint64_t bytes = 0;
     for (const io::Extent& extent : extents) bytes += extent.length;
     const std::string layer_text = layer < 0 ? "null" : std::to_string(layer);

@@ -18,7 +18,9 @@ bool has_weights(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    if (name.find(".safetensors") != std::string::npos || name.ends_with(".gguf")) return true;
+    const bool is_weights = name.find(".safetensors") != std::string::npos ||
+                            name.ends_with(".gguf") || name.starts_with("sluice-pack");
+    if (is_weights) return true;
   }
   return false;
 }
@@ -48,6 +50,7 @@ Result<ModelFacts> gather_facts(const fs::path& path, const std::vector<fs::path
   facts.notes = checkpoint.notes();
   facts.tensors = checkpoint.tensor_count();
   facts.payload_bytes = checkpoint.payload_bytes();
+  facts.pack = checkpoint.pack();
   return facts;
 }
 

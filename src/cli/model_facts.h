@@ -12,6 +12,7 @@
 #include "io/reader.h"
 #include "model/network.h"
 #include "store/checkpoint.h"
+#include "store/pack.h"
 
 namespace sluice::cli {
 
@@ -23,6 +24,7 @@ struct ModelFacts {
   std::uint64_t file_bytes = 0;
   std::uint64_t tensors = 0;
   std::uint64_t payload_bytes = 0;
+  std::shared_ptr<const store::Pack> pack;  ///< if it is one: `files` are its parts
   std::unique_ptr<io::Reader> reader;
   std::unique_ptr<model::Architecture> architecture;
 

@@ -57,7 +57,8 @@ std::optional<fs::path> lone_config(const fs::path& path) {
   }
   if (!fs::exists(path / "config.json", error)) return std::nullopt;
   for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
-    if (at->path().filename().string().find(".safetensors") != std::string::npos) {
+    const std::string name = at->path().filename().string();
+    if (name.find(".safetensors") != std::string::npos || name.starts_with("sluice-pack")) {
       return std::nullopt;
     }
   }

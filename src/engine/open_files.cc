@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "io/mirror_reader.h"
+#include "store/pack.h"
 
 namespace sluice::engine {
 
@@ -18,10 +19,7 @@ Result<OpenedFiles> open_files(const std::filesystem::path& path,
     reader = io::make_mirror_reader(std::move(reader), std::move(mirrored));
   }
   OpenedFiles opened{std::move(checkpoint), {}};
-  for (const store::ShardFile& file : opened.checkpoint.files()) {
-    SLUICE_ASSIGN(const io::FileId id, reader->open(file.path));
-    opened.ids.push_back(id);
-  }
+  SLUICE_ASSIGN(opened.ids, store::open_weights(opened.checkpoint, reader));
   return opened;
 }
 

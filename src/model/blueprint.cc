@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <tuple>
 
@@ -178,7 +179,10 @@ Matrix BlueprintBuilder::matrix(const std::string& name, std::size_t rows, std::
     blocks.first_head_matrix = static_cast<weights::MatrixId>(blocks.matrices.size());
   }
   const auto id = static_cast<weights::MatrixId>(blocks.matrices.size());
-  blocks.matrices.push_back({name, found->extent, rows, rows_together});
+  // Both groupings hold, or a tile would be read with rows around it that are only checked.
+  const std::uint64_t together =
+      std::lcm(rows_together, std::min<std::uint64_t>(rows, found->rows_together));
+  blocks.matrices.push_back({name, found->extent, rows, std::min<std::uint64_t>(rows, together)});
   return {id, *format, rows, columns};
 }
 
@@ -196,9 +200,8 @@ Vector BlueprintBuilder::vector(const std::string& name, std::size_t count, bool
     return {};
   }
   const Vector vector = {blueprint_.vector_floats, count};
-  io::Extent extent = found->extent;
-  extent.length = count * bytes_of(found->dtype);  // the padding is never read
-  blueprint_.vectors.push_back({name, extent, *format, vector});
+  // With its padding: a pack's checksum is of all of it.
+  blueprint_.vectors.push_back({name, found->extent, *format, vector});
   blueprint_.vector_floats += round_up(count, 16);
   return vector;
 }

@@ -9,8 +9,10 @@ namespace sluice::model {
 std::optional<SourceTensor> CheckpointTensors::find(const std::string& name, const Wanted&) {
   const auto tensor = checkpoint_.find(name);
   if (!tensor) return std::nullopt;
-  return SourceTensor{
-      tensor->dtype, tensor->shape, {files_[tensor->file], tensor->offset, tensor->bytes}};
+  return SourceTensor{tensor->dtype,
+                      tensor->shape,
+                      {files_[tensor->file], tensor->offset, tensor->bytes},
+                      tensor->rows_together};
 }
 
 void CheckpointTensors::for_each(

@@ -21,6 +21,7 @@ struct SourceTensor {
   DType dtype = DType::u8;
   store::Shape shape;
   io::Extent extent;
+  std::uint64_t rows_together = 1;  ///< rows that must be read together to be checked
 };
 
 /// What an architecture expects of a tensor. A checkpoint says what is there whatever was expected;

@@ -14,6 +14,7 @@
 #include "store/faults.h"
 #include "store/gguf.h"
 #include "store/locate.h"
+#include "store/pack.h"
 #include "store/places.h"
 #include "store/shard.h"
 #include "store/tensor_table.h"
@@ -28,6 +29,7 @@ class Checkpoint::Directory {
   TensorTable table;
   std::optional<Metadata> metadata;
   std::uint64_t payload_bytes = 0;
+  std::shared_ptr<const Pack> pack;
 };
 
 namespace {
@@ -149,8 +151,29 @@ std::string to_string(const Shape& shape) {
   return fmt::format("[{}]", fmt::join(shape.sizes(), ", "));
 }
 
+Result<std::unique_ptr<Checkpoint::Directory>> Checkpoint::read_pack(
+    const std::filesystem::path& index, const std::vector<std::filesystem::path>& further) {
+  FaultList faults;
+  auto directory = std::make_unique<Directory>();
+  auto files = open_pack(index, further, faults);
+  if (files) {
+    enter_pack_tensors(files->index, index.string(), directory->table, faults);
+    if (directory->table.size() == 0) faults.add(index.string(), "the pack holds no tensors");
+  }
+  if (!faults.empty()) {
+    return tl::unexpected(faults.to_error(fmt::format("the pack {}", index.string())));
+  }
+  directory->folder = index.has_parent_path() ? index.parent_path() : std::filesystem::path(".");
+  directory->payload_bytes = payload_of(directory->table);
+  directory->files = files->parts;
+  directory->pack = std::make_shared<Pack>(std::move(files->index), std::move(files->parts));
+  return directory;
+}
+
 Result<std::unique_ptr<Checkpoint::Directory>> Checkpoint::read(
     const std::filesystem::path& path, const std::vector<std::filesystem::path>& asked) {
+  SLUICE_ASSIGN(const auto pack, find_pack_index(path));
+  if (pack) return read_pack(*pack, asked);
   FaultList faults;
   const Folders further = searchable(asked, faults);
   auto located = locate(path, further, faults);
@@ -213,7 +236,9 @@ Checkpoint::~Checkpoint() = default;
 std::optional<Tensor> Checkpoint::find(std::string_view name) const {
   const auto index = directory_->table.find(name);
   if (!index) return std::nullopt;
-  return directory_->table.tensor(*index);
+  Tensor tensor = directory_->table.tensor(*index);
+  if (directory_->pack) tensor.rows_together = directory_->pack->rows_together(tensor.offset);
+  return tensor;
 }
 
 std::uint64_t Checkpoint::tensor_count() const { return directory_->table.size(); }
@@ -231,6 +256,7 @@ const std::vector<ShardFile>& Checkpoint::files() const { return directory_->fil
 const Metadata* Checkpoint::metadata() const {
   return directory_->metadata ? &*directory_->metadata : nullptr;
 }
+const std::shared_ptr<const Pack>& Checkpoint::pack() const { return directory_->pack; }
 const std::filesystem::path& Checkpoint::folder() const { return directory_->folder; }
 const std::vector<std::string>& Checkpoint::notes() const { return directory_->notes; }
 std::uint64_t Checkpoint::payload_bytes() const { return directory_->payload_bytes; }

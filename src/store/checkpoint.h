@@ -39,7 +39,10 @@ struct Tensor {
   std::uint32_t file = 0;    ///< index into Checkpoint::files()
   std::uint64_t offset = 0;  ///< from the start of the file
   std::uint64_t bytes = 0;
+  std::uint64_t rows_together = 1;  ///< of a pack: rows that share a checksum
 };
+
+class Pack;
 
 struct ShardFile {
   std::filesystem::path path;  ///< as found, symbolic links not resolved
@@ -51,11 +54,11 @@ struct ShardFile {
 /// An opened model: every header read and checked, no weight read.
 class Checkpoint {
  public:
-  /// `path` is a folder, an index file or any of the model's weight files. All faults of all files
-  /// are listed in the one error (ErrorKind::model_files), each with file, tensor, expected, found.
-  /// `further` folders are searched for weight files too, after the one that `path` is in: one that
-  /// is found there only is read there, one that is found again is a copy (a mirror, full or
-  /// partial).
+  /// `path` is a folder, an index file or any of the model's weight files; or a pack's folder or
+  /// index. All faults of all files are listed in the one error (ErrorKind::model_files), each with
+  /// file, tensor, expected, found. `further` folders are searched for weight files too, after the
+  /// one that `path` is in: one that is found there only is read there, one that is found again is
+  /// a copy (a mirror, full or partial). Of a pack they are searched for its parts, first of all.
   static Result<Checkpoint> open(const std::filesystem::path& path,
                                  const std::vector<std::filesystem::path>& further = {});
 
@@ -71,6 +74,8 @@ class Checkpoint {
   const std::vector<ShardFile>& files() const;
   /// What a GGUF model says about itself; null for other files.
   const Metadata* metadata() const;
+  /// The pack, if the model is one: files() are its parts, and tensors lie in its stream (file 0).
+  const std::shared_ptr<const Pack>& pack() const;
   /// The folder with config.json and the tokenizer.
   const std::filesystem::path& folder() const;
   /// Remarks for the user: files in the folder that are not part of the model, and the like.
@@ -84,6 +89,8 @@ class Checkpoint {
   class Directory;
   static Result<std::unique_ptr<Directory>> read(const std::filesystem::path& path,
                                                  const std::vector<std::filesystem::path>& further);
+  static Result<std::unique_ptr<Directory>> read_pack(
+      const std::filesystem::path& index, const std::vector<std::filesystem::path>& further);
   explicit Checkpoint(std::unique_ptr<Directory> directory);
   std::unique_ptr<Directory> directory_;
 };

@@ -20,7 +20,7 @@ struct MatrixBlock {
   std::string name;  ///< the tensor's, for messages
   io::Extent extent;
   std::uint64_t rows = 0;
-  std::uint64_t rows_together = 1;  ///< a tile holds a multiple of this many rows (divides `rows`)
+  std::uint64_t rows_together = 1;  ///< all tiles but the last hold a multiple of this many rows
   std::uint64_t row_bytes() const { return extent.length / rows; }
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 void cut(const MatrixBlock& matrix, MatrixId id, std::uint64_t tile_bytes,
          std::vector<TileSpan>& tiles) {
-  SLUICE_CHECK(matrix.rows > 0 && matrix.rows % matrix.rows_together == 0);
+  SLUICE_CHECK(matrix.rows > 0 && matrix.rows_together > 0);
   const std::uint64_t group_bytes = matrix.row_bytes() * matrix.rows_together;
   const std::uint64_t groups = std::max<std::uint64_t>(1, tile_bytes / group_bytes);
   const std::uint64_t step = groups * matrix.rows_together;

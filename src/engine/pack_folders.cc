@@ -1,0 +1,133 @@
+#include "engine/pack_folders.h"
+
+#include <algorithm>
+#include <string>
+#include <system_error>
+
+#include "engine/pack_output.h"
+#include "io/file.h"
+#include "store/faults.h"
+#include "store/pack.h"
+
+namespace sluice::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A tokenizer has some 20 MB; what is larger is no small file.
+constexpr std::uint64_t kMostSmallFile = std::uint64_t{64} << 20;
+
+bool lies_in(const fs::path& path, const fs::path& folder) {
+  const auto [in_folder, rest] =
+      std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
+  return in_folder == folder.end() || (std::next(in_folder) == folder.end() && in_folder->empty());
+}
+
+Result<std::vector<std::byte>> read_all(const fs::path& path, std::uint64_t limit) {
+  SLUICE_ASSIGN(const io::File file, io::File::open(path));
+  if (file.size() > limit) {
+    return fail(ErrorKind::model_files, "{}: expected at most {} bytes, found {}", path.string(),
+                limit, file.size());
+  }
+  std::vector<std::byte> bytes(static_cast<std::size_t>(file.size()));
+  SLUICE_TRY(file.read_exact(0, bytes));
+  return bytes;
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+bool is_weights(std::string_view name) {
+  return name.find(".safetensors") != std::string_view::npos || name.ends_with(".gguf") ||
+         name.starts_with("sluice-pack") || name.ends_with(".part");
+}
+
+}  // namespace
+
+Result<std::vector<fs::path>> make_pack_folders(const std::vector<fs::path>& folders,
+                                                const fs::path& model_folder) {
+  std::error_code error;
+  const fs::path model = fs::weakly_canonical(model_folder, error);
+  std::vector<fs::path> made;
+  for (const fs::path& folder : folders) {
+    fs::path place = fs::weakly_canonical(fs::absolute(folder), error);
+    if (place.filename().empty()) place = place.parent_path();
+    if (lies_in(place, model)) {
+      return fail(ErrorKind::usage,
+                  "{}: the folder lies in that of the model; a pack needs a folder of its own",
+                  folder.string());
+    }
+    if (std::ranges::find(made, place) != made.end()) {
+      return fail(ErrorKind::usage, "{}: the folder is given twice", folder.string());
+    }
+    fs::create_directories(place, error);
+    if (!fs::is_directory(place)) {
+      return fail(ErrorKind::usage, "{}: the folder cannot be made: {}", folder.string(),
+                  error ? error.message() : "something else has that name");
+    }
+    made.push_back(std::move(place));
+  }
+  return made;
+}
+
+Status expect_empty(const std::vector<fs::path>& folders) {
+  for (const fs::path& folder : folders) {
+    std::error_code error;
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+      const std::string name = at->path().filename().string();
+      // A drive's own folder, and the trace of a start that ended before anything was begun.
+      if (name == "lost+found" || name == std::string(store::kPackJournalName) + ".part") continue;
+      return fail(
+          ErrorKind::usage,
+          "{}: the folder holds {} and is not a pack that this command began; give a new or "
+          "an empty folder",
+          folder.string(), store::shown(name));
+    }
+    if (error) {
+      return fail(ErrorKind::drive, "{}: the folder cannot be read: {}", folder.string(),
+                  error.message());
+    }
+  }
+  return {};
+}
+
+Result<std::optional<PackJournal>> read_journal(const fs::path& folder) {
+  const fs::path path = folder / store::kPackJournalName;
+  if (!is_there(path)) return std::optional<PackJournal>();
+  SLUICE_ASSIGN(const std::vector<std::byte> bytes, read_all(path, store::kMostPackIndexBytes));
+  SLUICE_ASSIGN(PackJournal journal, decode_journal(bytes, path));
+  return std::optional(std::move(journal));
+}
+
+Result<std::optional<store::PackIndex>> read_finished(const fs::path& folder) {
+  const fs::path path = folder / store::kPackIndexName;
+  if (!is_there(path)) return std::optional<store::PackIndex>();
+  SLUICE_ASSIGN(const std::vector<std::byte> bytes, read_all(path, store::kMostPackIndexBytes));
+  store::FaultList faults;
+  auto index = store::decode_pack_index(bytes, path.string(), faults);
+  if (!index) return tl::unexpected(faults.to_error(fmt::format("the pack {}", folder.string())));
+  return index;
+}
+
+Status copy_small_files(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  for (fs::directory_iterator at(from, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    std::error_code ignored;
+    if (is_weights(name) || name.starts_with('.') || !fs::is_regular_file(at->path(), ignored)) {
+      continue;
+    }
+    if (fs::file_size(at->path(), ignored) > kMostSmallFile) continue;
+    SLUICE_ASSIGN(const std::vector<std::byte> bytes, read_all(at->path(), kMostSmallFile));
+    SLUICE_TRY(write_for_good(to / name, bytes));
+  }
+  if (error) {
+    return fail(ErrorKind::drive, "{}: the folder cannot be read: {}", from.string(),
+                error.message());
+  }
+  return {};
+}
+
+}  // namespace sluice::engine

@@ -1,0 +1,258 @@
+#include "store/pack_reader.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <list>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "base/check.h"
+#include "base/size.h"
+
+namespace sluice::store {
+namespace {
+
+/// Memory for the few extents that are read with more around them.
+class Bounce {
+ public:
+  explicit Bounce(std::size_t bytes)
+      : data_(static_cast<std::byte*>(::operator new(bytes, std::align_val_t(io::kRoomAlignment)))),
+        bytes_(bytes) {}
+  Bounce(Bounce&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
+  Bounce& operator=(Bounce&&) = delete;
+  ~Bounce() { ::operator delete(data_, std::align_val_t(io::kRoomAlignment)); }
+  std::span<std::byte> bytes() const { return {data_, bytes_}; }
+
+ private:
+  std::byte* data_;
+  std::size_t bytes_;
+};
+
+/// Locks: one mutex guards the flights and the counts of the relays. It is taken alone: never held
+/// while the inner reader or a sink is called, nor while a checksum is computed.
+class PackReader final : public io::Reader {
+ public:
+  PackReader(std::unique_ptr<io::Reader> inner, std::shared_ptr<const Pack> pack,
+             std::vector<io::FileId> parts, PackCheck check)
+      : inner_(std::move(inner)), pack_(std::move(pack)), parts_(std::move(parts)), check_(check) {}
+  ~PackReader() override { inner_.reset(); }  // its threads call the relays
+
+  Result<io::FileId> open(const std::filesystem::path& path) override { return inner_->open(path); }
+  std::uint64_t size(io::FileId file) const override {
+    return file == kPackStream ? pack_->stream_bytes() : inner_->size(file);
+  }
+  const std::filesystem::path& path(io::FileId file) const override {
+    return inner_->path(file == kPackStream ? parts_[0] : file);
+  }
+  std::size_t room_for(std::uint64_t length) const override { return inner_->room_for(length); }
+  io::ReaderStatistics statistics() const override { return inner_->statistics(); }
+  std::uint64_t memory_bytes() const override { return inner_->memory_bytes(); }
+
+  void submit(std::span<const io::ReadRequest> requests) override;
+  void promote(const io::CompletionSink& sink, std::uint64_t tag) override;
+  void cancel(const io::CompletionSink& sink) override;
+
+ private:
+  /// Stands between the inner reader and one sink, so that the sink's reads can be cancelled. Free
+  /// again when none is under way; never destroyed before the reader.
+  struct Relay final : io::CompletionSink {
+    explicit Relay(PackReader& reader) : owner(reader) {}
+    void complete(io::Completion completion) noexcept override {
+      owner.arrived(*this, std::move(completion));
+    }
+    PackReader& owner;
+    const io::CompletionSink* sink = nullptr;
+    std::size_t flights = 0;
+  };
+
+  /// A request on its way, in one or more pieces.
+  struct Flight {
+    io::ReadRequest asked;
+    Pack::Range range;             // what is read: asked.extent, or more
+    std::optional<Bounce> bounce;  // where to, when it is more
+    std::size_t pieces_left = 0;
+    std::optional<Error> error;
+  };
+
+  Relay& relay_for(const io::CompletionSink& sink);
+  Relay* find_relay(const io::CompletionSink& sink);
+  Flight make_flight(const io::ReadRequest& asked) const;
+  void add_pieces(std::uint64_t id, Flight& flight, Relay& relay,
+                  std::vector<io::ReadRequest>& requests) const;
+  void arrived(Relay& relay, io::Completion completion) noexcept;
+  Result<std::span<const std::byte>> finish(Flight& flight) const;
+
+  std::unique_ptr<io::Reader> inner_;
+  const std::shared_ptr<const Pack> pack_;
+  const std::vector<io::FileId> parts_;
+  const PackCheck check_;
+
+  std::mutex mutex_;
+  std::list<Relay> relays_;
+  std::unordered_map<std::uint64_t, Flight> flights_;
+  std::uint64_t next_id_ = 0;
+};
+
+PackReader::Relay* PackReader::find_relay(const io::CompletionSink& sink) {
+  for (Relay& relay : relays_) {
+    if (relay.flights > 0 && relay.sink == &sink) return &relay;
+  }
+  return nullptr;
+}
+
+PackReader::Relay& PackReader::relay_for(const io::CompletionSink& sink) {
+  if (Relay* const relay = find_relay(sink)) return *relay;
+  for (Relay& relay : relays_) {
+    if (relay.flights > 0) continue;
+    relay.sink = &sink;
+    return relay;
+  }
+  Relay& relay = relays_.emplace_back(*this);
+  relay.sink = &sink;
+  return relay;
+}
+
+PackReader::Flight PackReader::make_flight(const io::ReadRequest& asked) const {
+  Flight flight;
+  flight.asked = asked;
+  const io::Extent& extent = asked.extent;
+  flight.range = {extent.offset, extent.offset + extent.length};
+  const bool inside = extent.offset <= pack_->stream_bytes() &&
+                      extent.length <= pack_->stream_bytes() - extent.offset;
+  if (check_ == PackCheck::off || !inside) return flight;
+  const Pack::Range whole = pack_->whole_units(flight.range);
+  if (whole == flight.range) return flight;
+  flight.range = whole;
+  flight.bounce.emplace(round_up(inner_->room_for(whole.end - whole.begin), io::kRoomAlignment));
+  return flight;
+}
+
+/// Adds the requests for the flight's pieces. All but the first begin at multiples of 4096, in the
+/// stream as in their files, so each lands where it belongs.
+void PackReader::add_pieces(std::uint64_t id, Flight& flight, Relay& relay,
+                            std::vector<io::ReadRequest>& requests) const {
+  const std::span<std::byte> room = flight.bounce ? flight.bounce->bytes() : flight.asked.room;
+  io::ReadRequest piece = flight.asked;
+  piece.tag = id;
+  piece.sink = &relay;
+  const auto [begin, end] = flight.range;
+  if (begin >= end || end > pack_->stream_bytes()) {
+    // Nothing to read, or an extent outside the stream: let the inner reader say so.
+    piece.extent = {parts_[0], end > pack_->stream_bytes() ? end : 0, end - begin};
+    requests.push_back(piece);
+    flight.pieces_left = 1;
+    return;
+  }
+  const std::uint64_t window = begin / io::kRoomAlignment * io::kRoomAlignment;
+  pack_->for_each_piece(begin, end - begin, [&](std::uint64_t at, const PartExtent& part) {
+    const std::uint64_t first = at == begin ? 0 : at - window;
+    const std::uint64_t last = round_up(at + part.length - window, io::kRoomAlignment);
+    piece.extent = {parts_[part.part], part.offset, part.length};
+    piece.room = room.subspan(
+        static_cast<std::size_t>(first),
+        at + part.length == end ? std::dynamic_extent : static_cast<std::size_t>(last - first));
+    requests.push_back(piece);
+    ++flight.pieces_left;
+  });
+}
+
+void PackReader::submit(std::span<const io::ReadRequest> asked) {
+  std::vector<io::ReadRequest> requests;
+  for (const io::ReadRequest& each : asked) {
+    if (each.extent.file != kPackStream) {
+      requests.push_back(each);
+      continue;
+    }
+    Flight flight = make_flight(each);
+    const std::scoped_lock lock(mutex_);
+    Relay& relay = relay_for(*each.sink);
+    ++relay.flights;
+    const std::uint64_t id = next_id_++;
+    add_pieces(id, flight, relay, requests);
+    flights_.emplace(id, std::move(flight));
+  }
+  if (!requests.empty()) inner_->submit(requests);
+}
+
+void PackReader::promote(const io::CompletionSink& sink, std::uint64_t tag) {
+  std::vector<std::uint64_t> ids;
+  const Relay* relay = nullptr;
+  {
+    const std::scoped_lock lock(mutex_);
+    relay = find_relay(sink);
+    for (const auto& [id, flight] : flights_) {
+      if (flight.asked.sink == &sink && flight.asked.tag == tag) ids.push_back(id);
+    }
+  }
+  if (relay != nullptr) {
+    for (const std::uint64_t id : ids) inner_->promote(*relay, id);
+  }
+  inner_->promote(sink, tag);
+}
+
+void PackReader::cancel(const io::CompletionSink& sink) {
+  const Relay* relay = nullptr;
+  {
+    const std::scoped_lock lock(mutex_);
+    relay = find_relay(sink);
+  }
+  // The relay counts as in use until the sink's last completion returned.
+  if (relay != nullptr) inner_->cancel(*relay);
+  inner_->cancel(sink);
+}
+
+void PackReader::arrived(Relay& relay, io::Completion completion) noexcept {
+  std::optional<Flight> done;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto at = flights_.find(completion.tag);
+    SLUICE_CHECK(at != flights_.end());
+    Flight& flight = at->second;
+    if (!completion.bytes && !flight.error) flight.error = std::move(completion.bytes).error();
+    if (--flight.pieces_left > 0) return;
+    done.emplace(std::move(flight));
+    flights_.erase(at);
+  }
+  done->asked.sink->complete({done->asked.tag, finish(*done)});
+  const std::scoped_lock lock(mutex_);
+  --relay.flights;
+}
+
+Result<std::span<const std::byte>> PackReader::finish(Flight& flight) const {
+  if (flight.error) return tl::unexpected(std::move(*flight.error));
+  const auto [begin, end] = flight.range;
+  const std::size_t skip = static_cast<std::size_t>(begin % io::kRoomAlignment);
+  const std::span<std::byte> room = flight.bounce ? flight.bounce->bytes() : flight.asked.room;
+  const auto bytes = room.subspan(skip, static_cast<std::size_t>(end - begin));
+  std::optional<Error> damage;
+  if (check_ == PackCheck::on) {
+    pack_->check(begin, bytes, [&](PackFault fault) {
+      if (damage) return;
+      damage = Error{ErrorKind::model_files,
+                     fault.message +
+                         "; sluice verify lists all damage, and sluice pack makes the "
+                         "pack anew"};
+    });
+  }
+  if (damage) return tl::unexpected(std::move(*damage));
+  if (!flight.bounce) return bytes;
+  const auto length = static_cast<std::size_t>(flight.asked.extent.length);
+  std::memcpy(flight.asked.room.data(), bytes.data() + (flight.asked.extent.offset - begin),
+              length);
+  return flight.asked.room.first(length);
+}
+
+}  // namespace
+
+std::unique_ptr<io::Reader> make_pack_reader(std::unique_ptr<io::Reader> inner,
+                                             std::shared_ptr<const Pack> pack,
+                                             std::vector<io::FileId> parts, PackCheck check) {
+  SLUICE_CHECK(parts.size() == pack->parts().size());
+  return std::make_unique<PackReader>(std::move(inner), std::move(pack), std::move(parts), check);
+}
+
+}  // namespace sluice::store
