@@ -142,7 +142,8 @@ void PackReader::add_pieces(std::uint64_t id, Flight& flight, Relay& relay,
   const auto [begin, end] = flight.range;
   if (begin >= end || end > pack_->stream_bytes()) {
     // Nothing to read, or an extent outside the stream: let the inner reader say so.
-    piece.extent = {parts_[0], end > pack_->stream_bytes() ? end : 0, end - begin};
+    const bool inside = end <= pack_->stream_bytes();
+    piece.extent = {parts_[0], inside ? 0 : inner_->size(parts_[0]) + 1, end - begin};
     requests.push_back(piece);
     flight.pieces_left = 1;
     return;

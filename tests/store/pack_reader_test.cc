@@ -63,7 +63,8 @@ TEST_P(PackReader, AnyExtentOfAnyDeal) {
     std::mt19937 random(3);
     for (int round = 0; round < 200; ++round) {
       const std::uint64_t offset = random() % stream.size();
-      const std::uint64_t length = random() % std::min<std::uint64_t>(30000, stream.size() - offset);
+      const std::uint64_t length =
+          random() % std::min<std::uint64_t>(30000, stream.size() - offset);
       const auto bytes = opened.read(offset, length);
       ASSERT_TRUE(bytes) << bytes.error().message;
       ASSERT_EQ(bytes->size(), length);

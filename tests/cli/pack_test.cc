@@ -1,0 +1,114 @@
+// sluice pack and sluice verify: a pack is the model from then on, for every command.
+#include <gtest/gtest.h>
+
+#include "cli/models.h"
+#include "cli/program.h"
+
+namespace sluice::cli {
+namespace {
+
+/// A pack of the model over two folders.
+class Packed {
+ public:
+  explicit Packed(const std::string& model) {
+    const Finished done = run_program({"pack", model, "--out", path(), "--out", folder_ / "second",
+                                       "--speed", "2,1", "--stripe", "16K"});
+    EXPECT_EQ(done.exit_code, 0) << done.err;
+    EXPECT_NE(done.out.find("read back and right"), std::string::npos) << done.out;
+    EXPECT_EQ(done.err, "");
+  }
+  std::string path() const { return folder_ / "first"; }
+  std::string second() const { return folder_ / "second"; }
+  std::string operator/(const std::string& name) const { return folder_ / name; }
+
+ private:
+  Folder folder_;
+};
+
+void damage(const std::string& path, std::size_t at) {
+  std::string bytes = read_file(path);
+  bytes.at(at) = static_cast<char>(bytes.at(at) ^ 1);
+  write_file(path, bytes);
+}
+
+TEST(Pack, Promise2EveryCommandTakesItForTheModel) {
+  const Packed pack(kNano);
+  const auto text = [](const std::string& model) {
+    const Finished done = run_program(
+        {"run", model, "-p", "The river", "--greedy", "--max-new", "12", "--ram", "64M"});
+    EXPECT_EQ(done.exit_code, 0) << done.err;
+    return done.out;
+  };
+  EXPECT_EQ(text(pack.path()), text(kNano));
+  const auto logits = [&](const std::string& model, const std::string& name) {
+    const Finished done =
+        run_program({"logits", model, "--ids", "1,2,3,4,5", "--out", pack / name});
+    EXPECT_EQ(done.exit_code, 0) << done.err;
+    return read_file(pack / name);
+  };
+  EXPECT_EQ(logits(pack.path(), "a.npy"), logits(kNano, "b.npy"));
+  const Finished info = run_program({"info", pack.path(), "--json"});
+  ASSERT_EQ(info.exit_code, 0) << info.err;
+  const Json facts = Json::parse(info.out);
+  EXPECT_EQ(facts.at("files").size(), 2u);
+  for (const Json& block : facts.at("blocks")) {
+    EXPECT_TRUE(fs::exists(block.at("file").get<std::string>())) << block;
+  }
+  const Finished plan = run_program({"plan", pack.path(), "--drive", "2", "--json"});
+  EXPECT_EQ(plan.exit_code, 0) << plan.err;
+  const Finished tokens = run_program({"tokenize", pack.path(), "The river"});
+  EXPECT_EQ(tokens.exit_code, 0) << tokens.err;
+}
+
+TEST(Pack, Promise6DamageIsExitThreeInTheRunAndInVerify) {
+  const Packed pack(kTiny);
+  EXPECT_EQ(run_program({"verify", pack.path()}).exit_code, 0);
+  damage(pack.path() + "/sluice-pack-1-of-2.data", 4096 + 300);  // the embedding, the first block
+  const Finished verify = run_program({"verify", pack.path()});
+  EXPECT_EQ(verify.exit_code, 3);
+  EXPECT_NE(verify.out.find("embed_tokens"), std::string::npos) << verify.out;
+  EXPECT_NE(verify.out.find("sluice-pack-1-of-2.data"), std::string::npos) << verify.out;
+  const Finished json = run_program({"verify", pack.path(), "--json"});
+  EXPECT_EQ(json.exit_code, 3);
+  EXPECT_EQ(Json::parse(json.out).at("faults"), 1);
+  const Finished run =
+      run_program({"logits", pack.path(), "--ids", "0,1,2,3", "--out", pack / "l"});
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_NE(run.err.find("embed_tokens"), std::string::npos) << run.err;
+}
+
+TEST(Pack, AMovedDriveIsAskedFor) {
+  const Packed pack(kTiny);
+  fs::rename(pack.second(), pack / "moved");
+  const Finished info = run_program({"info", pack.path()});
+  EXPECT_EQ(info.exit_code, 3);
+  EXPECT_NE(info.err.find("sluice-pack-2-of-2.data"), std::string::npos) << info.err;
+  EXPECT_NE(info.err.find("--model-dir"), std::string::npos) << info.err;
+}
+
+TEST(Pack, ItsFlagsAreChecked) {
+  const Folder folder;
+  const auto refused = [&](const std::vector<std::string>& flags) {
+    std::vector<std::string> arguments = {"pack", kTiny, "--out", folder / "p"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Finished done = run_program(arguments);
+    EXPECT_EQ(done.exit_code, 2) << done.out;
+    EXPECT_FALSE(fs::exists(folder / "p")) << flags[0];
+  };
+  refused({"--speed", "0"});
+  refused({"--speed", "1,2"});
+  refused({"--speed", "fast"});
+  refused({"--stripe", "1000"});
+}
+
+TEST(Verify, Promise6ACheckpointsBadNumbersAreNamed) {
+  const ModelCopy copy(kTiny);
+  EXPECT_EQ(run_program({"verify", copy.path()}).exit_code, 0);
+  copy.overwrite("language_model.lm_head.weight", std::string_view("\x80\x7F", 2));
+  const Finished verify = run_program({"verify", copy.path()});
+  EXPECT_EQ(verify.exit_code, 3);
+  EXPECT_NE(verify.out.find("lm_head.weight"), std::string::npos) << verify.out;
+}
+
+}  // namespace
+}  // namespace sluice::cli
