@@ -26,6 +26,17 @@ bool is_there(const fs::path& path) {
   return fs::exists(fs::symlink_status(path, ignored));
 }
 
+bool holds_only_a_part(const fs::path& folder) {
+  bool part = false;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.find(".safetensors") != std::string::npos) return false;
+    part = part || (name.starts_with("sluice-pack-") && name.ends_with(".data"));
+  }
+  return part;
+}
+
 }  // namespace
 
 Pack::Pack(PackIndex index, std::vector<ShardFile> parts)
@@ -182,6 +193,12 @@ Result<std::optional<fs::path>> find_pack_index(const fs::path& path) {
                 "goes on where it was",
                 folder.string());
   }
+  if (holds_only_a_part(folder)) {
+    return fail(ErrorKind::model_files,
+                "{}: the folder holds a part of a pack; the model is the folder with {}, the first "
+                "--out of sluice pack",
+                folder.string(), kPackIndexName);
+  }
   return std::optional<fs::path>();
 }
 
@@ -254,8 +271,8 @@ std::optional<PackFiles> open_pack(const fs::path& index_path,
         folders, [&](const fs::path& folder) { return is_there(folder / name); });
     if (found == folders.end()) {
       faults.add(name,
-                 "no such file in {}, where it was written, nor beside the index; give the "
-                 "folder that holds it with --model-dir",
+                 "no such file in {}, where it was written, nor beside the index; put it, or a "
+                 "link to it, beside the index",
                  shown(index->folders[part]));
       continue;
     }

@@ -83,7 +83,12 @@ TEST(Pack, AMovedDriveIsAskedFor) {
   const Finished info = run_program({"info", pack.path()});
   EXPECT_EQ(info.exit_code, 3);
   EXPECT_NE(info.err.find("sluice-pack-2-of-2.data"), std::string::npos) << info.err;
-  EXPECT_NE(info.err.find("--model-dir"), std::string::npos) << info.err;
+  EXPECT_NE(info.err.find("beside the index"), std::string::npos) << info.err;
+  const Finished part = run_program({"info", pack / "moved"});
+  EXPECT_EQ(part.exit_code, 3);
+  EXPECT_NE(part.err.find("a part of a pack"), std::string::npos) << part.err;
+  fs::rename(pack / "moved/sluice-pack-2-of-2.data", pack.path() + "/sluice-pack-2-of-2.data");
+  EXPECT_EQ(run_program({"verify", pack.path()}).exit_code, 0);
 }
 
 TEST(Pack, ItsFlagsAreChecked) {

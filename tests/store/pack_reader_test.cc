@@ -241,7 +241,7 @@ TEST(PackFiles, Promise6PartsThatAreMissingOrWrongAreNamed) {
   std::filesystem::resize_file(second, size);
   EXPECT_NE(fault().find("belongs to another pack"), std::string::npos);
   std::filesystem::remove(second);
-  EXPECT_NE(fault().find("--model-dir"), std::string::npos);
+  EXPECT_NE(fault().find("beside the index"), std::string::npos);
 }
 
 TEST(PackFiles, PartsThatWereMovedBesideTheIndexAreFound) {
