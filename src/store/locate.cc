@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "store/checkpoint.h"
+#include "store/pack.h"
 
 namespace sluice::store {
 namespace {
@@ -344,6 +345,8 @@ Result<ModelFiles> locate(const fs::path& path, const std::vector<fs::path>& fur
 
 Result<fs::path> folder_of_model(const fs::path& path) {
   SLUICE_TRY(expect_file(path));
+  // A pack that is not finished lacks its small files too, but that is not what is wrong with it.
+  SLUICE_TRY(find_pack_index(path));
   if (!is_folder(path)) return path.has_parent_path() ? path.parent_path() : fs::path(".");
   // Without weights it may still be somebody's folder with a tokenizer or a config.
   const auto choice = choose_in(path);

@@ -91,6 +91,21 @@ TEST(Pack, AMovedDriveIsAskedFor) {
   EXPECT_EQ(run_program({"verify", pack.path()}).exit_code, 0);
 }
 
+TEST(Pack, Promise6OneThatIsNotFinishedIsNoModel) {
+  const Folder folder;
+  write_file(folder / "sluice-pack.journal", "");
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"run", folder.path().string(), "-p", "x"},
+                                             {"info", folder.path().string()},
+                                             {"verify", folder.path().string()}}) {
+    const Finished done = run_program(arguments);
+    EXPECT_EQ(done.exit_code, 3);
+    EXPECT_NE((done.out + done.err).find("start the same sluice pack command again"),
+              std::string::npos)
+        << done.out << done.err;
+  }
+}
+
 TEST(Pack, ItsFlagsAreChecked) {
   const Folder folder;
   const auto refused = [&](const std::vector<std::string>& flags) {
