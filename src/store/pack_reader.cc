@@ -3,10 +3,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <list>
+#include <map>
 #include <mutex>
 #include <new>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "base/check.h"
@@ -74,14 +74,15 @@ class PackReader final : public io::Reader {
     io::ReadRequest asked;
     Pack::Range range;             // what is read: asked.extent, or more
     std::optional<Bounce> bounce;  // where to, when it is more
-    std::size_t pieces_left = 0;
+    std::uint64_t pieces = 0;      // their tags follow each other, from the flight's own on
+    std::uint64_t pieces_left = 0;
     std::optional<Error> error;
   };
 
   Relay& relay_for(const io::CompletionSink& sink);
   Relay* find_relay(const io::CompletionSink& sink);
   Flight make_flight(const io::ReadRequest& asked) const;
-  void add_pieces(std::uint64_t id, Flight& flight, Relay& relay,
+  void add_pieces(std::uint64_t first_tag, Flight& flight, Relay& relay,
                   std::vector<io::ReadRequest>& requests) const;
   void arrived(Relay& relay, io::Completion completion) noexcept;
   Result<std::span<const std::byte>> finish(Flight& flight) const;
@@ -93,8 +94,8 @@ class PackReader final : public io::Reader {
 
   std::mutex mutex_;
   std::list<Relay> relays_;
-  std::unordered_map<std::uint64_t, Flight> flights_;
-  std::uint64_t next_id_ = 0;
+  std::map<std::uint64_t, Flight> flights_;  // by the tag of their first piece
+  std::uint64_t next_tag_ = 0;
 };
 
 PackReader::Relay* PackReader::find_relay(const io::CompletionSink& sink) {
@@ -133,32 +134,36 @@ PackReader::Flight PackReader::make_flight(const io::ReadRequest& asked) const {
 
 /// Adds the requests for the flight's pieces. All but the first begin at multiples of 4096, in the
 /// stream as in their files, so each lands where it belongs.
-void PackReader::add_pieces(std::uint64_t id, Flight& flight, Relay& relay,
+void PackReader::add_pieces(std::uint64_t first_tag, Flight& flight, Relay& relay,
                             std::vector<io::ReadRequest>& requests) const {
   const std::span<std::byte> room = flight.bounce ? flight.bounce->bytes() : flight.asked.room;
   io::ReadRequest piece = flight.asked;
-  piece.tag = id;
   piece.sink = &relay;
+  const auto add = [&] {
+    piece.tag = first_tag + flight.pieces++;
+    requests.push_back(piece);
+  };
   const auto [begin, end] = flight.range;
-  if (begin >= end || end > pack_->stream_bytes()) {
+  const bool inside = end <= pack_->stream_bytes();
+  if (begin >= end || !inside) {
     // Nothing to read, or an extent outside the stream: let the inner reader say so.
-    const bool inside = end <= pack_->stream_bytes();
     piece.extent = {parts_[0], inside ? 0 : inner_->size(parts_[0]) + 1, end - begin};
-    requests.push_back(piece);
-    flight.pieces_left = 1;
-    return;
+    add();
+  } else {
+    const std::uint64_t window = begin / io::kRoomAlignment * io::kRoomAlignment;
+    const std::uint64_t stop = end;  // a structured binding cannot be captured
+    const std::uint64_t start = begin;
+    pack_->for_each_piece(start, stop - start, [&](std::uint64_t at, const PartExtent& part) {
+      const std::uint64_t first = at == start ? 0 : at - window;
+      const std::uint64_t last = round_up(at + part.length - window, io::kRoomAlignment);
+      piece.extent = {parts_[part.part], part.offset, part.length};
+      piece.room = room.subspan(
+          static_cast<std::size_t>(first),
+          at + part.length == stop ? std::dynamic_extent : static_cast<std::size_t>(last - first));
+      add();
+    });
   }
-  const std::uint64_t window = begin / io::kRoomAlignment * io::kRoomAlignment;
-  pack_->for_each_piece(begin, end - begin, [&](std::uint64_t at, const PartExtent& part) {
-    const std::uint64_t first = at == begin ? 0 : at - window;
-    const std::uint64_t last = round_up(at + part.length - window, io::kRoomAlignment);
-    piece.extent = {parts_[part.part], part.offset, part.length};
-    piece.room = room.subspan(
-        static_cast<std::size_t>(first),
-        at + part.length == end ? std::dynamic_extent : static_cast<std::size_t>(last - first));
-    requests.push_back(piece);
-    ++flight.pieces_left;
-  });
+  flight.pieces_left = flight.pieces;
 }
 
 void PackReader::submit(std::span<const io::ReadRequest> asked) {
@@ -172,25 +177,27 @@ void PackReader::submit(std::span<const io::ReadRequest> asked) {
     const std::scoped_lock lock(mutex_);
     Relay& relay = relay_for(*each.sink);
     ++relay.flights;
-    const std::uint64_t id = next_id_++;
-    add_pieces(id, flight, relay, requests);
-    flights_.emplace(id, std::move(flight));
+    const std::uint64_t tag = next_tag_;
+    add_pieces(tag, flight, relay, requests);
+    next_tag_ += flight.pieces;
+    flights_.emplace(tag, std::move(flight));
   }
   if (!requests.empty()) inner_->submit(requests);
 }
 
 void PackReader::promote(const io::CompletionSink& sink, std::uint64_t tag) {
-  std::vector<std::uint64_t> ids;
+  std::vector<std::uint64_t> tags;
   const Relay* relay = nullptr;
   {
     const std::scoped_lock lock(mutex_);
     relay = find_relay(sink);
-    for (const auto& [id, flight] : flights_) {
-      if (flight.asked.sink == &sink && flight.asked.tag == tag) ids.push_back(id);
+    for (const auto& [first, flight] : flights_) {
+      if (flight.asked.sink != &sink || flight.asked.tag != tag) continue;
+      for (std::uint64_t i = 0; i < flight.pieces; ++i) tags.push_back(first + i);
     }
   }
   if (relay != nullptr) {
-    for (const std::uint64_t id : ids) inner_->promote(*relay, id);
+    for (const std::uint64_t each : tags) inner_->promote(*relay, each);
   }
   inner_->promote(sink, tag);
 }
@@ -210,8 +217,9 @@ void PackReader::arrived(Relay& relay, io::Completion completion) noexcept {
   std::optional<Flight> done;
   {
     const std::scoped_lock lock(mutex_);
-    const auto at = flights_.find(completion.tag);
-    SLUICE_CHECK(at != flights_.end());
+    auto at = flights_.upper_bound(completion.tag);
+    SLUICE_CHECK(at != flights_.begin());
+    --at;
     Flight& flight = at->second;
     if (!completion.bytes && !flight.error) flight.error = std::move(completion.bytes).error();
     if (--flight.pieces_left > 0) return;
