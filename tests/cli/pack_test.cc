@@ -40,6 +40,10 @@ TEST(Pack, Promise2EveryCommandTakesItForTheModel) {
     return done.out;
   };
   EXPECT_EQ(text(pack.path()), text(kNano));
+  const Finished traced = run_program({"run", pack.path(), "-p", "The river", "--greedy",
+                                       "--max-new", "2", "--trace", pack / "trace.json"});
+  EXPECT_EQ(traced.exit_code, 0) << traced.err;
+  EXPECT_NE(read_file(pack / "trace.json").find("sluice-pack-2-of-2.data"), std::string::npos);
   const auto logits = [&](const std::string& model, const std::string& name) {
     const Finished done =
         run_program({"logits", model, "--ids", "1,2,3,4,5", "--out", pack / name});
