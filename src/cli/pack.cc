@@ -55,6 +55,7 @@ class Pack final : public Command {
  public:
   explicit Pack(CLI::App& app) {
     add_model(app, options_.model);
+    add_model_folders(app, options_.model_folders);
     app.add_option("--out", options_.folders,
                    "Where to write, once per drive; the first one is the model from then on")
         ->type_name("DIR")

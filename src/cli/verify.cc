@@ -21,13 +21,16 @@ class Verify final : public Command {
  public:
   explicit Verify(CLI::App& app) {
     add_model(app, options_.model);
+    add_model_folders(app, options_.model_folders);
     app.add_flag("--json", json_, "Print a JSON object");
     app.add_flag("-q,--quiet", quiet_, "No progress");
     app.footer(
         "Of a pack every checksum must hold. Of a checkpoint every byte must be readable, no "
         "bf16,\n"
-        "f16 or f32 value may be NaN or infinite, no MXFP4 scale may be 255; that the bytes are\n"
-        "those that were released only the publisher's own checksums can tell.\n\n"
+        "f16 or f32 value may be NaN or infinite, no MXFP4 scale may be 255; copies in\n"
+        "--model-dir are compared byte by byte. That the bytes are those that were released only "
+        "the\n"
+        "publisher's own checksums can tell.\n\n"
         "All faults are listed. Exit 0: none; 3: damaged; 5: something could not be read.\n\n"
         "Examples:\n"
         "  sluice verify /nvme1/k3\n"

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/size.h"
 #include "engine/drive_speed.h"
+#include "engine/open_files.h"
 #include "engine/pack_folders.h"
 #include "engine/pack_journal.h"
 #include "engine/pack_layout.h"
@@ -38,10 +39,12 @@ struct Source {
 
 Result<Source> open_source(const PackOptions& options) {
   Source source;
-  SLUICE_ASSIGN(source.checkpoint, store::Checkpoint::open(options.model));
   SLUICE_ASSIGN(source.reader, io::make_reader(options.io));
   if (options.wrap_reader) source.reader = options.wrap_reader(std::move(source.reader));
-  SLUICE_ASSIGN(const auto files, store::open_weights(*source.checkpoint, source.reader));
+  SLUICE_ASSIGN(OpenedFiles opened,
+                open_files(options.model, options.model_folders, source.reader));
+  const std::vector<io::FileId> files = std::move(opened.ids);
+  source.checkpoint = std::move(opened.checkpoint);
   SLUICE_ASSIGN(const auto architecture, model::open_architecture(*source.checkpoint, files));
   source.layout = lay_out_pack(*source.checkpoint, files, architecture->blueprint());
   source.layout.index.chunk_bytes = options.chunk_bytes;

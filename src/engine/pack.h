@@ -18,6 +18,8 @@ namespace sluice::engine {
 
 struct PackOptions {
   std::filesystem::path model;
+  /// As EngineOptions::model_folders.
+  std::vector<std::filesystem::path> model_folders = {};
   /// Where to write; the first one also gets the index and the small files.
   std::vector<std::filesystem::path> folders;
   /// By folder, only their ratios count. Empty: each folder's drive is measured.

@@ -66,7 +66,6 @@ class TensorPieces {
       : files_(std::move(files)) {
     checkpoint.for_each([&](std::string_view name, const store::Tensor& tensor) {
       tensors_.push_back({std::string(name), tensor, is_scale(checkpoint, name, tensor)});
-      bytes_ += tensor.bytes;
     });
   }
 
@@ -76,7 +75,6 @@ class TensorPieces {
     bool scale;
   };
   const Each& operator[](std::size_t tensor) const { return tensors_[tensor]; }
-  std::uint64_t bytes() const { return bytes_; }
   std::size_t count() const { return tensors_.size(); }
 
   std::optional<io::Extent> next() {
@@ -103,14 +101,13 @@ class TensorPieces {
 
   std::vector<io::FileId> files_;
   std::vector<Each> tensors_;
-  std::uint64_t bytes_ = 0;
   std::size_t tensor_ = 0;
   std::uint64_t at_ = 0;
 };
 
 Status verify_tensors(const store::Checkpoint& checkpoint, io::Reader& reader,
                       const std::vector<io::FileId>& files, VerifyReport& report,
-                      FunctionRef<void(const VerifyProgress&)> progress,
+                      FunctionRef<void(std::uint64_t bytes_done)> progress,
                       const Cancellation* cancellation) {
   TensorPieces ahead(checkpoint, files);
   TensorPieces here = ahead;  // walks behind, to know what has come
@@ -144,7 +141,68 @@ Status verify_tensors(const store::Checkpoint& checkpoint, io::Reader& reader,
     }
     report.bytes += extent.length;
     if (done_of_tensor == here[tensor].tensor.bytes) finish();
-    progress({report.bytes, here.bytes()});
+    progress(report.bytes);
+  }
+  return {};
+}
+
+std::uint64_t bytes_of_copies(const store::Checkpoint& checkpoint) {
+  std::uint64_t bytes = 0;
+  for (const store::ShardFile& file : checkpoint.files()) bytes += file.size * file.copies.size();
+  return bytes;
+}
+
+/// Reads a file and one copy of it side by side, and adds a fault for the first byte that differs.
+Status compare_copy(io::Reader& reader, const store::ShardFile& file, io::FileId original,
+                    const std::filesystem::path& path, VerifyReport& report,
+                    FunctionRef<void(std::uint64_t bytes_done)> progress,
+                    const Cancellation* cancellation) {
+  SLUICE_ASSIGN(const io::FileId copy, reader.open(path));
+  std::uint64_t at = 0;
+  bool is_copy = false;  // the next piece: first the original's, then the copy's
+  const auto source = [&]() -> std::optional<io::Extent> {
+    if (at == file.size) return std::nullopt;
+    const std::uint64_t length = std::min(kPieceBytes, file.size - at);
+    const io::Extent extent{is_copy ? copy : original, at, length};
+    if (is_copy) at += length;
+    is_copy = !is_copy;
+    return extent;
+  };
+  SLUICE_ASSIGN(const auto reads, ReadAhead::create(reader, kPieceBytes, kDepth, source));
+  std::vector<std::byte> expected;
+  for (std::uint64_t offset = 0; offset < file.size; offset += expected.size()) {
+    SLUICE_TRY(check_cancelled(cancellation));
+    const auto first = reads->next();
+    if (*first) expected.assign((*first)->begin(), (*first)->end());
+    const auto second = reads->next();
+    if (!*first || !*second) {
+      const Error& error = *first ? second->error() : first->error();
+      report.add({error.kind, error.message});
+      return {};
+    }
+    const auto [differs, unused] = std::ranges::mismatch(expected, **second);
+    if (differs != expected.end()) {
+      report.add({ErrorKind::model_files,
+                  fmt::format("{}: differs from {} at byte {}; copy the file again", path.string(),
+                              file.path.string(),
+                              offset + static_cast<std::uint64_t>(differs - expected.begin()))});
+      return {};
+    }
+    report.bytes += expected.size();
+    progress(report.bytes);
+  }
+  return {};
+}
+
+Status compare_copies(const store::Checkpoint& checkpoint, io::Reader& reader,
+                      const std::vector<io::FileId>& files, VerifyReport& report,
+                      FunctionRef<void(std::uint64_t bytes_done)> progress,
+                      const Cancellation* cancellation) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const store::ShardFile& file = checkpoint.files()[i];
+    for (const std::filesystem::path& copy : file.copies) {
+      SLUICE_TRY(compare_copy(reader, file, files[i], copy, report, progress, cancellation));
+    }
   }
   return {};
 }
@@ -193,7 +251,7 @@ Result<VerifyReport> verify(const VerifyOptions& options,
                             FunctionRef<void(const VerifyProgress&)> progress,
                             const Cancellation* cancellation) {
   VerifyReport report;
-  const auto checkpoint = store::Checkpoint::open(options.model);
+  const auto checkpoint = store::Checkpoint::open(options.model, options.model_folders);
   if (!checkpoint) {
     const ErrorKind kind = checkpoint.error().kind;
     if (kind != ErrorKind::model_files && kind != ErrorKind::drive) {
@@ -211,7 +269,10 @@ Result<VerifyReport> verify(const VerifyOptions& options,
   }
   const auto& pack = checkpoint->pack();
   if (pack == nullptr) {
-    SLUICE_TRY(verify_tensors(*checkpoint, *reader, files, report, progress, cancellation));
+    const std::uint64_t total = checkpoint->payload_bytes() + bytes_of_copies(*checkpoint);
+    const auto show = [&](std::uint64_t done) { progress({done, total}); };
+    SLUICE_TRY(verify_tensors(*checkpoint, *reader, files, report, show, cancellation));
+    SLUICE_TRY(compare_copies(*checkpoint, *reader, files, report, show, cancellation));
     return report;
   }
   report.is_pack = true;

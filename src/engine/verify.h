@@ -28,6 +28,8 @@ struct VerifyFault {
 
 struct VerifyOptions {
   std::filesystem::path model;
+  /// As EngineOptions::model_folders: copies that are found there are compared byte by byte.
+  std::vector<std::filesystem::path> model_folders = {};
   io::IoMode io = io::IoMode::automatic;
   /// As EngineOptions::wrap_reader; for tests.
   std::function<std::unique_ptr<io::Reader>(std::unique_ptr<io::Reader>)> wrap_reader = nullptr;

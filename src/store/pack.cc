@@ -271,8 +271,8 @@ std::optional<PackFiles> open_pack(const fs::path& index_path,
         folders, [&](const fs::path& folder) { return is_there(folder / name); });
     if (found == folders.end()) {
       faults.add(name,
-                 "no such file in {}, where it was written, nor beside the index; put it, or a "
-                 "link to it, beside the index",
+                 "no such file in {}, where it was written, nor beside the index; put it "
+                 "there, or give its folder with --model-dir",
                  shown(index->folders[part]));
       continue;
     }

@@ -90,6 +90,8 @@ TEST(Pack, AMovedDriveIsAskedFor) {
   EXPECT_NE(info.err.find("beside the index"), std::string::npos) << info.err;
   const Finished part = run_program({"info", pack / "moved"});
   EXPECT_EQ(part.exit_code, 3);
+  EXPECT_EQ(run_program({"info", pack.path(), "--model-dir", pack / "moved"}).exit_code, 0);
+  EXPECT_EQ(run_program({"verify", pack.path(), "--model-dir", pack / "moved"}).exit_code, 0);
   EXPECT_NE(part.err.find("a part of a pack"), std::string::npos) << part.err;
   fs::rename(pack / "moved/sluice-pack-2-of-2.data", pack.path() + "/sluice-pack-2-of-2.data");
   EXPECT_EQ(run_program({"verify", pack.path()}).exit_code, 0);
@@ -123,6 +125,16 @@ TEST(Pack, ItsFlagsAreChecked) {
   refused({"--speed", "1,2"});
   refused({"--speed", "fast"});
   refused({"--stripe", "1000"});
+}
+
+TEST(Verify, Promise6CopiesAreComparedByteByByte) {
+  const ModelCopy copy(kTiny);
+  EXPECT_EQ(run_program({"verify", kTiny, "--model-dir", copy.path()}).exit_code, 0);
+  copy.overwrite("language_model.lm_head.weight", "other");
+  const Finished verify = run_program({"verify", kTiny, "--model-dir", copy.path()});
+  EXPECT_EQ(verify.exit_code, 3);
+  EXPECT_NE(verify.out.find(copy.path()), std::string::npos) << verify.out;
+  EXPECT_NE(verify.out.find("differs from"), std::string::npos) << verify.out;
 }
 
 TEST(Verify, Promise6ACheckpointsBadNumbersAreNamed) {

@@ -247,7 +247,7 @@ TEST(PackIndex, K3sIndexTakesLittleMemory) {
   ASSERT_TRUE(found);
   TensorTable table;
   ASSERT_TRUE(enter_pack_tensors(*found, "index", table, faults));
-  const Pack pack(std::move(*found), {{"/drive/part", 0}});
+  const Pack pack(std::move(*found), {{"/drive/part", {}, 0}});
   EXPECT_LT(table.memory_bytes() + pack.memory_bytes(), std::uint64_t{48} << 20);
   EXPECT_LT(pack.memory_bytes(), std::uint64_t{24} << 20);
 }
