@@ -48,6 +48,10 @@ class PackReader final : public io::Reader {
   const std::filesystem::path& path(io::FileId file) const override {
     return inner_->path(file == kPackStream ? parts_[0] : file);
   }
+  /// The stream lies on all of its drives; it is the first one that this tells.
+  std::size_t drive_of(io::FileId file) const override {
+    return inner_->drive_of(file == kPackStream ? parts_[0] : file);
+  }
   std::size_t room_for(std::uint64_t length) const override { return inner_->room_for(length); }
   io::ReaderStatistics statistics() const override { return inner_->statistics(); }
   std::uint64_t memory_bytes() const override { return inner_->memory_bytes(); }
