@@ -45,6 +45,11 @@ Result<Source> open_source(const PackOptions& options) {
                 open_files(options.model, options.model_folders, source.reader));
   const std::vector<io::FileId> files = std::move(opened.ids);
   source.checkpoint = std::move(opened.checkpoint);
+  if (source.checkpoint->metadata() != nullptr) {
+    return fail(ErrorKind::usage,
+                "{}: a GGUF model; sluice pack takes models in safetensors files (and packs)",
+                options.model.string());
+  }
   SLUICE_ASSIGN(const auto architecture, model::open_architecture(*source.checkpoint, files));
   source.layout = lay_out_pack(*source.checkpoint, files, architecture->blueprint());
   source.layout.index.chunk_bytes = options.chunk_bytes;

@@ -227,6 +227,12 @@ TEST_F(Packs, FoldersThatAreNotForThemAreRefused) {
   EXPECT_FALSE(fs::exists(model / "pack"));
 }
 
+TEST_F(Packs, GgufModelsAreRefused) {
+  PackOptions options = pack_options("gguf-blocks-tiny", folders_.some(1));
+  EXPECT_NE(refusal(options, ErrorKind::usage).find("GGUF"), std::string::npos);
+  EXPECT_FALSE(fs::exists(options.folders[0]));
+}
+
 TEST_F(Packs, WhatWasBegunOtherwiseIsNotGoneOnWith) {
   const fs::path model = folders_.root() / "model";
   fs::copy(checkpoint_folder("k3-tiny"), model);
