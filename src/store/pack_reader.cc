@@ -1,7 +1,12 @@
 #include "store/pack_reader.h"
 
+#include <pthread.h>
+
+#include <algorithm>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <list>
 #include <map>
 #include <mutex>
@@ -11,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/size.h"
+#include "base/thread_pool.h"
 
 namespace sluice::store {
 namespace {
@@ -32,14 +38,32 @@ class Bounce {
   std::size_t bytes_;
 };
 
-/// Locks: one mutex guards the flights and the counts of the relays. It is taken alone: never held
-/// while the inner reader or a sink is called, nor while a checksum is computed.
+// Checksums of less than this are computed where the bytes arrive: handing them on costs more.
+constexpr std::uint64_t kSmallCheck = std::uint64_t{32} << 10;
+// One thread computes about as many bytes per second as two drives give.
+constexpr std::size_t kMostCheckers = 4;
+
+/// Large extents are checked on threads of their own, so that whoever reads goes on reading.
+///
+/// Locks: one mutex guards the flights, the counts of the relays and the queue of the checkers. It
+/// is taken alone: never held while the inner reader or a sink is called, nor while a checksum is
+/// computed.
 class PackReader final : public io::Reader {
  public:
   PackReader(std::unique_ptr<io::Reader> inner, std::shared_ptr<const Pack> pack,
              std::vector<io::FileId> parts, PackCheck check)
-      : inner_(std::move(inner)), pack_(std::move(pack)), parts_(std::move(parts)), check_(check) {}
-  ~PackReader() override { inner_.reset(); }  // its threads call the relays
+      : inner_(std::move(inner)), pack_(std::move(pack)), parts_(std::move(parts)), check_(check) {
+    if (check_ == PackCheck::on) start_checkers();
+  }
+  ~PackReader() override {
+    inner_.reset();  // its threads call the relays
+    {
+      const std::scoped_lock lock(mutex_);
+      stop_ = true;
+    }
+    work_.notify_all();
+    for (const pthread_t checker : checkers_) pthread_join(checker, nullptr);
+  }
 
   Result<io::FileId> open(const std::filesystem::path& path) override { return inner_->open(path); }
   std::uint64_t size(io::FileId file) const override {
@@ -54,7 +78,9 @@ class PackReader final : public io::Reader {
   }
   std::size_t room_for(std::uint64_t length) const override { return inner_->room_for(length); }
   io::ReaderStatistics statistics() const override { return inner_->statistics(); }
-  std::uint64_t memory_bytes() const override { return inner_->memory_bytes(); }
+  std::uint64_t memory_bytes() const override {
+    return inner_->memory_bytes() + checkers_.size() * kThreadStackBytes;
+  }
 
   void submit(std::span<const io::ReadRequest> requests) override;
   void promote(const io::CompletionSink& sink, std::uint64_t tag) override;
@@ -89,6 +115,10 @@ class PackReader final : public io::Reader {
   void add_pieces(std::uint64_t first_tag, Flight& flight, Relay& relay,
                   std::vector<io::ReadRequest>& requests) const;
   void arrived(Relay& relay, io::Completion completion) noexcept;
+  void deliver(Relay& relay, Flight& flight) noexcept;
+  void start_checkers();
+  static void* checker_main(void* reader);
+  void serve_checks() noexcept;
   Result<std::span<const std::byte>> finish(Flight& flight) const;
 
   std::unique_ptr<io::Reader> inner_;
@@ -100,7 +130,48 @@ class PackReader final : public io::Reader {
   std::list<Relay> relays_;
   std::map<std::uint64_t, Flight> flights_;  // by the tag of their first piece
   std::uint64_t next_tag_ = 0;
+  struct Check {
+    Relay* relay;
+    Flight flight;
+  };
+  std::deque<Check> checks_;  // all there, to be checked and delivered
+  std::condition_variable work_;
+  std::condition_variable idle_;  // a relay has nothing under way any more
+  bool stop_ = false;
+  std::vector<pthread_t> checkers_;  // constant once the reader is made
 };
+
+void PackReader::start_checkers() {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kThreadStackBytes);
+  const std::size_t wanted = std::min(kMostCheckers, (parts_.size() + 1) / 2);
+  for (std::size_t i = 0; i < wanted; ++i) {
+    pthread_t thread;
+    // Without a thread the work is done where the bytes arrive.
+    if (pthread_create(&thread, &attributes, &checker_main, this) != 0) break;
+    checkers_.push_back(thread);
+  }
+  pthread_attr_destroy(&attributes);
+}
+
+void* PackReader::checker_main(void* reader) {
+  static_cast<PackReader*>(reader)->serve_checks();
+  return nullptr;
+}
+
+void PackReader::serve_checks() noexcept {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    work_.wait(lock, [this] { return stop_ || !checks_.empty(); });
+    if (checks_.empty()) return;
+    Check check = std::move(checks_.front());
+    checks_.pop_front();
+    lock.unlock();
+    deliver(*check.relay, check.flight);
+    lock.lock();
+  }
+}
 
 PackReader::Relay* PackReader::find_relay(const io::CompletionSink& sink) {
   for (Relay& relay : relays_) {
@@ -212,8 +283,12 @@ void PackReader::cancel(const io::CompletionSink& sink) {
     const std::scoped_lock lock(mutex_);
     relay = find_relay(sink);
   }
-  // The relay counts as in use until the sink's last completion returned.
-  if (relay != nullptr) inner_->cancel(*relay);
+  if (relay != nullptr) {
+    inner_->cancel(*relay);
+    // The relay counts as in use until the sink's last completion returned.
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [&] { return relay->flights == 0 || relay->sink != &sink; });
+  }
   inner_->cancel(sink);
 }
 
@@ -227,12 +302,26 @@ void PackReader::arrived(Relay& relay, io::Completion completion) noexcept {
     Flight& flight = at->second;
     if (!completion.bytes && !flight.error) flight.error = std::move(completion.bytes).error();
     if (--flight.pieces_left > 0) return;
-    done.emplace(std::move(flight));
+    const bool later =
+        !checkers_.empty() && !flight.error && flight.range.end - flight.range.begin >= kSmallCheck;
+    if (later) {
+      checks_.push_back({&relay, std::move(flight)});
+    } else {
+      done.emplace(std::move(flight));
+    }
     flights_.erase(at);
   }
-  done->asked.sink->complete({done->asked.tag, finish(*done)});
+  if (done) {
+    deliver(relay, *done);
+  } else {
+    work_.notify_one();
+  }
+}
+
+void PackReader::deliver(Relay& relay, Flight& flight) noexcept {
+  flight.asked.sink->complete({flight.asked.tag, finish(flight)});
   const std::scoped_lock lock(mutex_);
-  --relay.flights;
+  if (--relay.flights == 0) idle_.notify_all();
 }
 
 Result<std::span<const std::byte>> PackReader::finish(Flight& flight) const {

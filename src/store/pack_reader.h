@@ -16,8 +16,8 @@ inline constexpr io::FileId kPackStream = std::numeric_limits<io::FileId>::max()
 enum class PackCheck : bool { off, on };
 
 /// A Reader for which the pack is one file. An extent is read from the parts that it is dealt to,
-/// all at once, into its place; when all of it is there its checksums are computed, on the thread
-/// that completed it, and what does not match ends in ErrorKind::model_files. An extent that does
+/// all at once, into its place; when all of it is there its checksums are computed, on threads of
+/// the reader, and what does not match ends in ErrorKind::model_files. An extent that does
 /// not begin or end where a checksum does is read with what is missing, in a room of its own.
 ///
 /// `parts`: the inner reader's ids of pack->parts().
