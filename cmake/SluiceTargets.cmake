@@ -57,6 +57,16 @@ function(sluice_layer name)
   target_link_libraries(sluice_${name} ${scope} ${ARGN})
 endfunction()
 
+# The program as tests start it; across architectures that takes an emulator.
+set(sluice_program ${CMAKE_BINARY_DIR}/sluice)
+if(CMAKE_CROSSCOMPILING_EMULATOR)
+  set(sluice_program ${CMAKE_BINARY_DIR}/sluice-emulated)
+  list(JOIN CMAKE_CROSSCOMPILING_EMULATOR " " emulator)
+  file(CONFIGURE OUTPUT ${sluice_program} @ONLY NEWLINE_STYLE UNIX
+       CONTENT "#!/bin/sh\nexec @emulator@ @CMAKE_BINARY_DIR@/sluice \"$@\"\n")
+  file(CHMOD ${sluice_program} PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+endif()
+
 # sluice_layer_tests(NAME): tests/NAME/*_test.cc becomes one program test_NAME.
 function(sluice_layer_tests name)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${name}/*.cc)
@@ -76,7 +86,7 @@ function(sluice_layer_tests name)
     <nlohmann/json.hpp>)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_compile_definitions(test_${name} PRIVATE
-    SLUICE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" SLUICE_PROGRAM="${CMAKE_BINARY_DIR}/sluice")
+    SLUICE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" SLUICE_PROGRAM="${sluice_program}")
   if(name STREQUAL cli AND TARGET sluice)
     add_dependencies(test_cli sluice)  # its tests run the program
   endif()
