@@ -144,6 +144,11 @@ std::uint64_t TrunkStream::regrow(std::uint64_t bytes) {
   return taken;
 }
 
+std::uint64_t TrunkStream::gone_bytes() const {
+  const std::scoped_lock lock(mutex_);
+  return gone_bytes_;
+}
+
 void TrunkStream::wait_for(std::size_t tile, std::unique_lock<std::mutex>& lock) {
   if (state_[tile] == State::ready || state_[tile] == State::failed) return;
   const auto start = Clock::now();

@@ -64,7 +64,8 @@ class TrunkStream final : public io::CompletionSink {
   std::uint64_t shed(std::uint64_t bytes);
   /// Makes up to `bytes` of them resident again. Returns the bytes.
   std::uint64_t regrow(std::uint64_t bytes);
-  std::uint64_t gone_bytes() const { return gone_bytes_; }
+  /// Of tiles that were shed and did not come back; from any thread.
+  std::uint64_t gone_bytes() const;
 
   /// Drops the pass under way: waits for its reads and starts afresh at the next begin_pass().
   void abort();
@@ -103,7 +104,7 @@ class TrunkStream final : public io::CompletionSink {
   std::vector<bool> resident_;                  // by tile: placed so, and not shed
   std::uint64_t gone_bytes_ = 0;                // of tiles that were shed
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable arrived_;
   std::vector<State> state_;            // by tile
   std::vector<const std::byte*> data_;  // by tile, when ready
