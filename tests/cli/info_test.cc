@@ -106,7 +106,7 @@ TEST(Info, ForecastsForAContextAndSaysTheSameEveryTime) {
 }
 
 TEST(Info, ThePromisedSmallestWorks) {
-#ifdef SLUICE_SANITIZED
+#ifdef SLUICE_MEMORY_OF_OTHERS
   GTEST_SKIP() << "a sanitizer's own memory is no part of any budget";
 #endif
   const Json info = info_of(kNano);
@@ -123,7 +123,7 @@ TEST(Info, ThePromisedSmallestWorks) {
 }
 
 TEST(Info, SaysWhatMemoryDoes) {
-#ifdef SLUICE_SANITIZED
+#ifdef SLUICE_MEMORY_OF_OTHERS
   GTEST_SKIP() << "a sanitizer's own memory is larger than the model";
 #endif
   const Json info = info_of(kNano);

@@ -27,7 +27,7 @@ std::uint64_t smallest_for(const std::vector<std::string>& arguments) {
 }
 
 TEST(Ceiling, HoldsAtEveryBudgetAndTheTextIsTheSame) {
-#ifdef SLUICE_SANITIZED
+#ifdef SLUICE_MEMORY_OF_OTHERS
   GTEST_SKIP() << "a sanitizer's own memory is no part of any budget";
 #endif
   const Json prompt = prompt_of(golden_of("k3-nano"), "text10");
@@ -58,7 +58,7 @@ TEST(Ceiling, HoldsAtEveryBudgetAndTheTextIsTheSame) {
 }
 
 TEST(Ceiling, HoldsOverALongAnswerAndForMappedFiles) {
-#ifdef SLUICE_SANITIZED
+#ifdef SLUICE_MEMORY_OF_OTHERS
   GTEST_SKIP() << "a sanitizer's own memory is no part of any budget";
 #endif
   std::string text;

@@ -2,6 +2,7 @@
 // bit. Promise 6: when no copy is left, the request ends and says what was lost.
 #include <cstring>
 
+#include "base/memory_info.h"
 #include "engine/checkpoint_copy.h"
 #include "engine/golden.h"
 #include "io/fault_reader.h"
@@ -31,7 +32,7 @@ class Mirrored {
     options.all_logits = true;
     options.io = mode;
     options.chunk = 5;
-    options.ram = 64 << 20;
+    options.ram = resident_memory() + (std::uint64_t{64} << 20);  // whatever a sanitizer holds
     return options;
   }
   io::ReadFaults faults() const {

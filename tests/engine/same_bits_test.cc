@@ -41,7 +41,7 @@ std::uint64_t smallest_budget(const std::string& name, EngineOptions options) {
   return match.empty() ? 0 : std::stoull(match[1]) << 20;
 }
 
-/// An engine in the smallest budget and `spare` bytes. Under a sanitizer the process itself grows
+/// An engine in the smallest budget and `spare` bytes. Under a sanitizer or an emulator it grows
 /// from one opening to the next: then the budget is asked for again.
 Result<std::unique_ptr<Engine>> open_smallest(const std::string& name, EngineOptions options,
                                               std::uint64_t spare = 0) {
@@ -50,7 +50,7 @@ Result<std::unique_ptr<Engine>> open_smallest(const std::string& name, EngineOpt
   for (int attempt = 0; attempt < kTries; ++attempt) {
     options.ram = smallest_budget(name, options) + spare;
     engine = open_engine(name, options);
-#ifndef SLUICE_SANITIZED
+#ifndef SLUICE_MEMORY_OF_OTHERS
     break;
 #endif
     if (engine) break;
@@ -187,12 +187,10 @@ TEST_P(SameBits, Promise2GuessesOfTheNextExperts) {
   ASSERT_TRUE(expected);
   options.chunk = 1;  // guesses are made while tokens are decoded
   std::uint64_t guessed = 0;
-  const std::uint64_t smallest = smallest_budget(GetParam(), options);
   for (const std::uint64_t more : {0u, 200u << 10, 1u << 20, 4u << 20}) {
     for (const std::size_t lookahead : {1, 3, 64}) {
-      options.ram = smallest + more;
       options.lookahead = lookahead;
-      const auto guessing = open_engine(GetParam(), options);
+      const auto guessing = open_smallest(GetParam(), options, more);
       ASSERT_TRUE(guessing) << guessing.error().message;
       const auto found = trace(**guessing, tokens);
       ASSERT_TRUE(found) << found.error().message;
@@ -233,11 +231,9 @@ TEST_P(SameBits, Promise2MemoryPressureInMidRun) {
   const auto expected = trace(**engine, tokens);
   ASSERT_TRUE(expected);
   options.chunk = 2;
-  const std::uint64_t smallest = smallest_budget(GetParam(), options);
   options.memory_source = [] { return std::make_unique<MoodyMemory>(); };
   for (const std::uint64_t more : {512u << 10, 2u << 20, 1u << 30}) {
-    options.ram = smallest + more;
-    const auto shaken = open_engine(GetParam(), options);
+    const auto shaken = open_smallest(GetParam(), options, more);
     ASSERT_TRUE(shaken) << shaken.error().message;
     for (int run = 0; run < 2; ++run) {
       const auto found = trace(**shaken, tokens);

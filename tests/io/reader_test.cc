@@ -331,7 +331,7 @@ TEST_P(ReaderTest, drives_are_told_apart) {
 // Pages of the page cache and of mappings count against a control group, and mapped ones against
 // the process: what was copied must be let go.
 TEST_P(ReaderTest, what_was_read_does_not_stay_in_the_process) {
-#ifdef SLUICE_SANITIZED
+#ifdef SLUICE_MEMORY_OF_OTHERS
   GTEST_SKIP() << "the sanitizer keeps memory of its own";
 #endif
   constexpr std::uint64_t kExtent = 4 << 20;
@@ -352,7 +352,7 @@ TEST_P(ReaderTest, what_was_read_does_not_stay_in_the_process) {
 }
 
 TEST_P(ReaderTest, small_reads_bring_no_neighbours_that_stay) {
-#ifdef SLUICE_SANITIZED
+#ifdef SLUICE_MEMORY_OF_OTHERS
   GTEST_SKIP() << "the sanitizer keeps memory of its own";
 #endif
   constexpr std::uint64_t kBytes = 32 << 20;
