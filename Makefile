@@ -8,10 +8,10 @@ FUZZ_SECONDS ?= 60
 export PROMPT
 
 .DEFAULT_GOAL := help
-.PHONY: help deps dev-deps build run test asan ubsan tsan fuzz bench format lint clean
+.PHONY: help deps dev-deps build run test asan ubsan tsan aarch64 fuzz bench format lint clean
 
 help: ## list the targets
-	@sed -nE 's/^([a-z ]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
+	@sed -nE 's/^([a-z0-9 ]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
 
 deps:
 	@scripts/install-deps
@@ -36,6 +36,13 @@ asan ubsan tsan: deps ## the tests under a sanitizer (make asan, make ubsan, mak
 	@cmake --preset $@ > /dev/null
 	@cmake --build build/$@ -j $(JOBS)
 	@scripts/run-tests build/$@
+
+aarch64: ## build for aarch64 and run the tests under an emulator (slow)
+	@scripts/install-deps --cross
+	@scripts/aarch64-sysroot build/aarch64-sysroot
+	@cmake --preset aarch64 > /dev/null
+	@cmake --build build/aarch64 -j $(JOBS)
+	@scripts/run-tests build/aarch64
 
 fuzz: dev-deps ## each fuzz target for FUZZ_SECONDS=60
 	@cmake --preset fuzz > /dev/null
