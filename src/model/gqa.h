@@ -26,8 +26,6 @@ struct GqaConfig {
   std::size_t query_width() const { return heads * dim; }
   std::size_t key_width() const { return kv_heads * dim; }
   std::size_t group() const { return heads / kv_heads; }
-  /// Floats of one layer's cache: keys [kv_heads, context, dim], then values likewise.
-  std::size_t cache_floats(std::size_t context) const { return 2 * context * key_width(); }
 };
 
 /// What a container calls the tensors of a layer's attention.

@@ -42,7 +42,7 @@ KimiWeights find_kimi(BlueprintBuilder& builder, const KimiConfig& config) {
   const std::string& prefix = config.tensor_prefix;
   KimiWeights weights;
   builder.section(TensorClass::embedding, -1);
-  weights.embedding =
+  weights.ends.embedding =
       builder.embedding(prefix + "model.embed_tokens.weight", config.vocabulary, config.hidden);
   for (std::size_t layer = 0; layer < config.layers; ++layer) {
     weights.layers.push_back(find_layer(builder, config, layer));
@@ -51,23 +51,25 @@ KimiWeights find_kimi(BlueprintBuilder& builder, const KimiConfig& config) {
   if (config.residual_block > 0) {
     weights.output_mix = find_mix(builder, prefix + "model.output_attn_res", config.hidden);
   }
-  weights.final_norm = builder.vector(prefix + "model.norm.weight", config.hidden);
+  weights.ends.final_norm = builder.vector(prefix + "model.norm.weight", config.hidden);
   builder.section(TensorClass::head, -1);
-  weights.head = builder.matrix(prefix + "lm_head.weight", config.vocabulary, config.hidden);
+  weights.ends.head_name = prefix + "lm_head.weight";
+  weights.ends.head = builder.matrix(weights.ends.head_name, config.vocabulary, config.hidden);
   builder.leave_out("vision_tower.");
   builder.leave_out("mm_projector.");
   return weights;
 }
 
-KimiScratch lay_out_kimi(Arena& arena, const KimiConfig& config, const PassLimits& limits,
-                         int threads) {
+KimiScratch lay_out_kimi(Arena& arena, const KimiConfig& config, const Shape& shape,
+                         const PassLimits& limits, int threads) {
   const std::size_t rows = limits.positions * config.hidden;
   KimiScratch s{};
-  for (float** part : {&s.sum, &s.mixed, &s.normed, &s.part_out}) *part = arena.take(rows);
+  // The head mixes the banks: they come before the room that it shares with the layers.
+  s.mixed = arena.take(rows);
   for (std::size_t bank = 0; bank < config.residual_banks(); ++bank) {
     s.banks.push_back(arena.take(rows));
   }
-  s.prepared = arena.take(kernels::prepared_floats(config.hidden, limits.positions));
+  s.decoder = lay_out_decoder(arena, shape, limits);
   const std::size_t mark = arena.mark();
   s.kda = lay_out_kda(arena, config.kda, limits.positions, threads);
   arena.back_to(mark);
@@ -78,10 +80,6 @@ KimiScratch lay_out_kimi(Arena& arena, const KimiConfig& config, const PassLimit
     arena.back_to(mark);
   }
   s.moe = lay_out_moe(arena, config.moe, config.hidden, limits.positions);
-  arena.back_to(mark);
-  s.head_in = arena.take(limits.logit_rows * config.hidden);
-  s.head_prepared = arena.take(kernels::prepared_floats(config.hidden, limits.logit_rows));
-  s.logits = arena.take(limits.logit_rows * config.vocabulary);
   return s;
 }
 

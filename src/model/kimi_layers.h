@@ -5,12 +5,12 @@
 
 #include "model/arena.h"
 #include "model/blueprint.h"
+#include "model/decoder.h"
 #include "model/kda.h"
 #include "model/kimi_config.h"
 #include "model/mla.h"
 #include "model/mlp.h"
 #include "model/moe.h"
-#include "model/network.h"
 
 namespace sluice::model {
 
@@ -33,32 +33,24 @@ struct KimiLayer {
 
 struct KimiWeights {
   std::vector<KimiLayer> layers;
-  EmbeddingTable embedding;
   ResidualMix output_mix;  ///< with AttnRes
-  Vector final_norm;       ///< [hidden]
-  Matrix head;             ///< [vocabulary, hidden]
+  DecoderEnds ends;
 };
 
 /// Asks the builder for every tensor, in the order in which a pass uses the matrices.
 KimiWeights find_kimi(BlueprintBuilder& builder, const KimiConfig& config);
 
-/// All activations of a pass, [positions, ...] each.
+/// All activations of a pass.
 struct KimiScratch {
-  float* sum;                 ///< [positions, hidden]: the running sum
+  DecoderScratch decoder;
   std::vector<float*> banks;  ///< [positions, hidden] each
   float* mixed;               ///< [positions, hidden]
-  float* normed;              ///< [positions, hidden]
-  float* part_out;            ///< [positions, hidden]: of attention or FFN
-  float* prepared;            ///< for inputs of width hidden
   KdaScratch kda;             ///< the four share their room: one is in use at a time
   MlaScratch mla;
   MlpScratch mlp;
   MoeScratch moe;
-  float* head_in;  ///< [logit rows, hidden]
-  float* head_prepared;
-  float* logits;  ///< [logit rows, vocabulary]
 };
-KimiScratch lay_out_kimi(Arena& arena, const KimiConfig& config, const PassLimits& limits,
-                         int threads);
+KimiScratch lay_out_kimi(Arena& arena, const KimiConfig& config, const Shape& shape,
+                         const PassLimits& limits, int threads);
 
 }  // namespace sluice::model

@@ -44,6 +44,8 @@ class SequenceState {
   std::size_t context() const { return context_; }
   /// Back to an empty sequence.
   virtual void reset() = 0;
+  /// The pass that appended `positions` is done.
+  void advance(std::size_t positions) { length_ += positions; }
 
   /// Bytes that save() writes now: a header, and what the positions held fill, not the context.
   std::uint64_t saved_bytes() const;

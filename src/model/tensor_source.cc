@@ -49,6 +49,13 @@ std::optional<SourceTensor> ReleaseTensors::find(const std::string& name, const 
   return tensor;
 }
 
+Status ReleaseTensors::check_size() const {
+  constexpr double kMost = 1e18;
+  if (bytes_ <= kMost) return {};
+  return fail(ErrorKind::model_files, "{}: the sizes make a model of more than {:.0f} PB",
+              place_.string(), kMost / 1e15);
+}
+
 void ReleaseTensors::for_each(FunctionRef<void(std::string_view name, std::uint64_t bytes)>) {}
 
 }  // namespace sluice::model

@@ -11,6 +11,7 @@
 
 #include "base/dtype.h"
 #include "base/function_ref.h"
+#include "base/result.h"
 #include "io/reader.h"
 #include "store/checkpoint.h"
 
@@ -85,8 +86,8 @@ class ReleaseTensors final : public TensorSource {
   /// Nothing: what was not asked for is not known.
   void for_each(FunctionRef<void(std::string_view name, std::uint64_t bytes)> visit) override;
 
-  /// Of all tensors so far; a float, so that sizes beyond all reason do not wrap around.
-  double bytes() const { return bytes_; }
+  /// ErrorKind::model_files when the tensors so far are larger than any model could be.
+  Status check_size() const;
 
  private:
   DType dtype_of(const std::string& name, Wanted::Kind kind) const;
@@ -94,7 +95,7 @@ class ReleaseTensors final : public TensorSource {
   std::filesystem::path place_;
   ReleaseHabits habits_;
   std::uint64_t end_ = 0;  // of the tensors so far
-  double bytes_ = 0;
+  double bytes_ = 0;       // the same as a float: sizes beyond all reason do not wrap around
 };
 
 }  // namespace sluice::model

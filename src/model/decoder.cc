@@ -1,0 +1,149 @@
+#include "model/decoder.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "kernels/ops.h"
+
+namespace sluice::model {
+
+DecoderScratch lay_out_decoder(Arena& arena, const Shape& shape, const PassLimits& limits) {
+  const std::size_t rows = limits.positions * shape.hidden;
+  DecoderScratch s{};
+  for (float** part : {&s.sum, &s.normed, &s.part_out}) *part = arena.take(rows);
+  s.prepared = arena.take(kernels::prepared_floats(shape.hidden, limits.positions));
+  const std::size_t mark = arena.mark();
+  s.head_in = arena.take(limits.logit_rows * shape.hidden);
+  s.head_prepared = arena.take(kernels::prepared_floats(shape.hidden, limits.logit_rows));
+  s.logits = arena.take(limits.logit_rows * shape.vocabulary);
+  arena.back_to(mark);
+  return s;
+}
+
+Decoder::Decoder(const DecoderParts& parts, const PassLimits& limits, const Resources& resources,
+                 VectorTable vectors)
+    : parts_(parts),
+      limits_(limits),
+      resources_(resources),
+      executor_(resources.threads, resources.trunk, resources.experts, resources.trace),
+      vectors_(std::move(vectors)) {}
+
+Status Decoder::initialize(std::size_t floats) {
+  SLUICE_ASSIGN(embedding_room_, Buffer::allocate(embedding_room(parts_.ends.embedding),
+                                                  Tenant::activations, resources_.ledger));
+  SLUICE_ASSIGN(room_,
+                Buffer::allocate(floats * sizeof(float), Tenant::activations, resources_.ledger));
+  Arena arena(room_.floats().data());
+  scratch_ = lay_out(arena);
+  SLUICE_CHECK(arena.most() <= floats);
+  return {};
+}
+
+Result<std::unique_ptr<SequenceState>> Decoder::new_state(std::size_t context) {
+  if (context > limits_.context) {
+    return fail(ErrorKind::usage, "a context of {} positions was asked for, the limit is {}",
+                context, limits_.context);
+  }
+  return DecoderState::make(parts_.states, context, resources_.ledger);
+}
+
+Result<std::span<const float>> Decoder::run(const Pass& pass) {
+  SLUICE_ASSIGN(rows_, PassRows::admit(pass, limits_, parts_.shape.vocabulary));
+  states_.clear();
+  for (const Segment& segment : pass.segments) {
+    states_.push_back(dynamic_cast<DecoderState*>(segment.state));
+    SLUICE_CHECK(states_.back() != nullptr);
+  }
+  executor_.watch(pass.cancellation);
+  auto logits = run_admitted(pass);
+  if (!logits) {
+    resources_.trunk.abort();
+    resources_.experts.abort();
+  }
+  return logits;
+}
+
+double Decoder::io_wait_s() const {
+  return embedding_wait_s_ + resources_.trunk.wait_s() + resources_.experts.wait_s();
+}
+
+Result<std::span<const float>> Decoder::run_admitted(const Pass& pass) {
+  resources_.trunk.begin_pass(!rows_.logit_rows.empty());
+  SLUICE_TRY(embed(pass));
+  begin_layers();
+  SLUICE_TRY(run_layers(pass));
+  end_layers();
+  SLUICE_ASSIGN(const std::span<const float> logits, head());
+  for (std::size_t segment = 0; segment < states_.size(); ++segment) {
+    states_[segment]->advance(rows_.segments[segment].count);
+  }
+  return logits;
+}
+
+Status Decoder::embed(const Pass& pass) {
+  executor_.enter_layer(Trace::kNoLayer);
+  const TraceSpan traced = executor_.span("embedding", "embedding");
+  const auto start = Clock::now();
+  for (std::size_t i = 0; i < pass.segments.size(); ++i) {
+    SLUICE_TRY(read_embedding(parts_.ends.embedding, pass.segments[i].tokens, resources_.reader,
+                              embedding_room_.bytes(),
+                              scratch_.sum + rows_.segments[i].first * parts_.shape.hidden));
+  }
+  embedding_wait_s_ += seconds_since(start);
+  return {};
+}
+
+Status Decoder::run_layers(const Pass& pass) {
+  for (std::size_t layer = 0; layer < parts_.shape.layers; ++layer) {
+    if (pass.observer != nullptr) pass.observer->on_layer_begin(layer);
+    executor_.enter_layer(layer);
+    SLUICE_TRY(run_layer(layer, pass.observer));
+    if (!kernels::all_finite(scratch_.sum, floats())) {
+      return fail(ErrorKind::number,
+                  "layer {}: the hidden state is not finite after it; the weights are damaged, or "
+                  "not what the configuration says",
+                  layer);
+    }
+    if (pass.observer != nullptr) pass.observer->on_hidden(layer, {scratch_.sum, floats()});
+  }
+  return {};
+}
+
+const float* Decoder::before_final_norm(std::size_t row, float* /*room*/) {
+  return scratch_.sum + row * parts_.shape.hidden;
+}
+
+Input Decoder::normed(const float* x, const Vector& weight) {
+  const std::size_t hidden = parts_.shape.hidden;
+  executor_.parallel(rows_.positions, [&](std::size_t row, int) {
+    kernels::rms_norm(x + row * hidden, vectors_[weight], hidden, parts_.epsilon,
+                      scratch_.normed + row * hidden);
+  });
+  return {scratch_.normed, hidden, rows_.positions, scratch_.prepared};
+}
+
+void Decoder::add_part() { kernels::add(scratch_.part_out, floats(), scratch_.sum); }
+
+Result<std::span<const float>> Decoder::head() {
+  const std::size_t rows = rows_.logit_rows.size();
+  if (rows == 0) return std::span<const float>{};
+  executor_.enter_layer(Trace::kNoLayer);
+  const TraceSpan traced = executor_.span("head", "head");
+  const std::size_t hidden = parts_.shape.hidden;
+  for (std::size_t i = 0; i < rows; ++i) {
+    float* const out = scratch_.head_in + i * hidden;
+    kernels::rms_norm(before_final_norm(rows_.logit_rows[i], out), vectors_[parts_.ends.final_norm],
+                      hidden, parts_.epsilon, out);
+  }
+  Input x(scratch_.head_in, hidden, rows, scratch_.head_prepared);
+  SLUICE_TRY(executor_.multiply(parts_.ends.head, x, scratch_.logits));
+  const std::span<const float> logits(scratch_.logits, rows * parts_.shape.vocabulary);
+  if (!kernels::all_finite(logits.data(), logits.size())) {
+    return fail(ErrorKind::number,
+                "the logits are not finite although every layer's output is: the output head ({}) "
+                "is damaged",
+                parts_.ends.head_name);
+  }
+  return logits;
+}
+
+}  // namespace sluice::model

@@ -1,0 +1,172 @@
+// What the decoders have in common: a pass is admitted, embedded, taken through the layers in
+// order, and its last rows through the output head.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/buffer.h"
+#include "model/arena.h"
+#include "model/blueprint.h"
+#include "model/decoder_state.h"
+#include "model/executor.h"
+#include "model/network.h"
+#include "model/pass_rows.h"
+#include "model/vectors.h"
+
+namespace sluice::model {
+
+/// What is before and after the layers.
+struct DecoderEnds {
+  EmbeddingTable embedding;
+  Vector final_norm;  ///< [hidden]
+  Matrix head;        ///< [vocabulary, hidden]
+  std::string head_name;
+};
+
+/// The activations of a pass outside the parts of a layer.
+struct DecoderScratch {
+  float* sum;       ///< [positions, hidden]: the running sum
+  float* normed;    ///< [positions, hidden]
+  float* part_out;  ///< [positions, hidden]: of attention or feed-forward network
+  float* prepared;  ///< for inputs of width hidden
+  float* head_in;   ///< [logit rows, hidden]
+  float* head_prepared;
+  float* logits;  ///< [logit rows, vocabulary]
+};
+/// The arena goes on behind what lasts from layer to layer, where also the head's room begins: a
+/// layer's parts may share that room.
+DecoderScratch lay_out_decoder(Arena& arena, const Shape& shape, const PassLimits& limits);
+
+/// What a decoder is made of; all outlive it but the table of vectors.
+struct DecoderParts {
+  const Shape& shape;
+  const DecoderEnds& ends;
+  std::span<const LayerState> states;  ///< by layer
+  float epsilon;                       ///< of the norms
+};
+
+/// One pass on its way through the layers, which the architecture computes.
+class Decoder : public Network {
+ public:
+  Decoder(const DecoderParts& parts, const PassLimits& limits, const Resources& resources,
+          VectorTable vectors);
+
+  /// Takes the memory of the activations: `floats` of them.
+  Status initialize(std::size_t floats);
+
+  Result<std::unique_ptr<SequenceState>> new_state(std::size_t context) override;
+  Result<std::span<const float>> run(const Pass& pass) override;
+  double io_wait_s() const override;
+
+ protected:
+  /// Where the activations lie; called once.
+  virtual DecoderScratch lay_out(Arena& arena) = 0;
+  /// The rows are embedded, the first layer follows.
+  virtual void begin_layers() {}
+  /// From the running sum before the layer to the one after it.
+  virtual Status run_layer(std::size_t index, PassObserver* observer) = 0;
+  /// The last layer is done, the head follows.
+  virtual void end_layers() {}
+  /// What the final norm takes of a row; `room` [hidden] may be used for it.
+  virtual const float* before_final_norm(std::size_t row, float* room);
+
+  /// RMSNorm of the rows of x [positions, hidden], as the input of matrices.
+  Input normed(const float* x, const Vector& weight);
+  /// sum += part_out.
+  void add_part();
+  float* state_of(std::size_t segment, std::size_t layer) const {
+    return states_[segment]->of_layer(layer);
+  }
+  std::size_t context_of(std::size_t segment) const { return states_[segment]->context(); }
+  std::size_t positions() const { return rows_.positions; }
+  std::span<const RowRange> segments() const { return rows_.segments; }
+  std::size_t floats() const { return rows_.positions * parts_.shape.hidden; }
+  const DecoderScratch& scratch() const { return scratch_; }
+  int threads() const { return resources_.threads.threads(); }
+
+  const DecoderParts parts_;
+  const PassLimits limits_;
+  Resources resources_;
+  Executor executor_;
+  VectorTable vectors_;
+
+ private:
+  Result<std::span<const float>> run_admitted(const Pass& pass);
+  Status embed(const Pass& pass);
+  Status run_layers(const Pass& pass);
+  Result<std::span<const float>> head();
+
+  Buffer embedding_room_;
+  Buffer room_;
+  DecoderScratch scratch_{};
+  double embedding_wait_s_ = 0;
+
+  // Of the pass under way.
+  PassRows rows_;
+  std::vector<DecoderState*> states_;
+};
+
+/// An architecture whose network is a Decoder. `Family` names its parts:
+///   Config, Weights (with a member `ends`), Network (made of Config, Weights, DecoderParts,
+///   PassLimits, Resources, VectorTable);
+///   find(BlueprintBuilder&, Config) -> Weights;  shape_of(Config) -> Shape;
+///   states_of(Config) -> std::vector<LayerState>, by layer;
+///   lay_out(Arena&, Config, Shape, PassLimits, threads): all activations.
+template <class Family>
+class DecoderArchitecture final : public Architecture {
+ public:
+  using Config = typename Family::Config;
+
+  static Result<std::unique_ptr<Architecture>> match(Config config, TensorSource& tensors) {
+    std::unique_ptr<DecoderArchitecture> made(new DecoderArchitecture(std::move(config)));
+    BlueprintBuilder builder(tensors, made->shape_.layers, made->shape_.top_k);
+    made->weights_ = Family::find(builder, made->config_);
+    SLUICE_ASSIGN(made->blueprint_, builder.finish());
+    return made;
+  }
+
+  const Shape& shape() const override { return shape_; }
+  const Blueprint& blueprint() const override { return blueprint_; }
+
+  std::uint64_t state_bytes(std::size_t context) const override {
+    return Buffer::charge_for(DecoderState::bytes(states_, context));
+  }
+
+  std::uint64_t activation_bytes(const PassLimits& limits, int threads) const override {
+    return Buffer::charge_for(activation_floats(limits, threads) * sizeof(float)) +
+           Buffer::charge_for(embedding_room(weights_.ends.embedding));
+  }
+
+  Result<std::unique_ptr<Network>> make_network(const Resources& resources,
+                                                const PassLimits& limits,
+                                                VectorTable vectors) const override {
+    const DecoderParts parts = {shape_, weights_.ends, states_, config_.epsilon};
+    auto network = std::make_unique<typename Family::Network>(config_, weights_, parts, limits,
+                                                              resources, std::move(vectors));
+    SLUICE_TRY(network->initialize(activation_floats(limits, resources.threads.threads())));
+    return network;
+  }
+
+ private:
+  explicit DecoderArchitecture(Config config)
+      : config_(std::move(config)),
+        shape_(Family::shape_of(config_)),
+        states_(Family::states_of(config_)) {}
+
+  std::size_t activation_floats(const PassLimits& limits, int threads) const {
+    Arena measure(nullptr);
+    Family::lay_out(measure, config_, shape_, limits, threads);
+    return measure.most();
+  }
+
+  Config config_;
+  Shape shape_;
+  std::vector<LayerState> states_;
+  typename Family::Weights weights_;
+  Blueprint blueprint_;
+};
+
+}  // namespace sluice::model
