@@ -288,7 +288,7 @@ void Small(benchmark::State& state, void (*run)(float* a, float* b, float* c)) {
 BENCHMARK_CAPTURE(Small, rms_norm_7168,
                   [](float* a, float* b, float* c) { kernels::rms_norm(a, b, 7168, 1e-5f, c); });
 BENCHMARK_CAPTURE(Small, situ_glu_3072, [](float* a, float* b, float* c) {
-  kernels::glu(kernels::Glu{true, 4.0f, 25.0f}, a, b, 3072, c);
+  kernels::glu(kernels::Glu{kernels::Glu::Kind::situ, 4.0f, 25.0f}, a, b, 3072, c);
 });
 BENCHMARK_CAPTURE(Small, short_convolution_12288, [](float* a, float* b, float* c) {
   kernels::short_convolution(a, b, 12288, 4, c, c + 12288);

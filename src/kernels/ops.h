@@ -30,9 +30,14 @@ float dot(const float* a, const float* b, std::size_t n);
 /// True when every number is finite.
 bool all_finite(const float* x, std::size_t n);
 
-/// SwiGLU and SiTU-GLU (SPEC 6.7).
+/// SwiGLU, SiTU-GLU (SPEC 6.7) and GEGLU (arXiv 2002.05202).
 struct Glu {
-  bool situ = false;         ///< false: silu(gate) * up
+  enum class Kind : std::uint8_t {
+    silu,  ///< silu(gate) * up
+    situ,
+    gelu,  ///< gelu(gate) * up, the Gaussian's integral by a hyperbolic tangent (arXiv 1606.08415)
+  };
+  Kind kind = Kind::silu;
   float beta = 1.0f;         ///< situ: cap of the gate
   float linear_beta = 0.0f;  ///< situ: cap of `up`; 0: `up` as it is
 };

@@ -20,6 +20,9 @@ float softplus_of(float x) { return std::max(x, 0.0f) + std::log1p(exp_of(-std::
 
 float capped(float x, float cap) { return cap * std::tanh(x / cap); }
 
+/// (1 + tanh(z)) / 2 is the sigmoid of 2 z, with z = sqrt(2 / pi) (x + 0.044715 x^3).
+float gelu_argument(float x) { return 1.5957691216057308f * (x + 0.044715f * (x * x * x)); }
+
 }  // namespace
 
 float dot(const float* a, const float* b, std::size_t n) {
@@ -61,9 +64,11 @@ bool all_finite(const float* x, std::size_t n) {
 void glu(const Glu& kind, const float* gate, const float* up, std::size_t n, float* out) {
   for (std::size_t i = 0; i < n; ++i) {
     const float g = gate[i];
-    if (kind.situ) {
+    if (kind.kind == Glu::Kind::situ) {
       const float u = kind.linear_beta != 0.0f ? capped(up[i], kind.linear_beta) : up[i];
       out[i] = capped(g, kind.beta) * sigmoid_of(g) * u;
+    } else if (kind.kind == Glu::Kind::gelu) {
+      out[i] = g * sigmoid_of(gelu_argument(g)) * up[i];
     } else {
       out[i] = g * sigmoid_of(g) * up[i];
     }

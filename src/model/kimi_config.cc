@@ -108,7 +108,7 @@ void read_glu(Fields& fields, KimiConfig& config) {
     fields.fault("hidden_act", fmt::format("'{}' is not supported, only situ and silu",
                                            activation.substr(0, 40)));
   }
-  config.glu.situ = activation == "situ";
+  if (activation == "situ") config.glu.kind = kernels::Glu::Kind::situ;
   const auto beta = fields.optional_number("activation_situ_beta", 1e-3, 1e6);
   const auto linear_beta = fields.optional_number("activation_situ_linear_beta", 1e-3, 1e6);
   config.glu.beta = static_cast<float>(beta.value_or(1.0));

@@ -34,7 +34,7 @@ TEST(KimiConfig, ReadsK3) {
   EXPECT_EQ(config->layers, 9u);
   EXPECT_EQ(config->moe.router.experts, 16u);
   EXPECT_EQ(config->moe.shared_width, 64u);
-  EXPECT_TRUE(config->glu.situ);
+  EXPECT_EQ(config->glu.kind, kernels::Glu::Kind::situ);
   EXPECT_TRUE(config->kda.has_lower_bound);
   EXPECT_EQ(config->residual_block, 4u);
 }
@@ -49,7 +49,7 @@ TEST(KimiConfig, ReadsKimiLinearWithItsOwnDefaults) {
   EXPECT_FALSE(config->mla.output_gate);
   EXPECT_EQ(config->moe.latent, 0u);
   EXPECT_EQ(config->residual_block, 0u);
-  EXPECT_FALSE(config->glu.situ);
+  EXPECT_EQ(config->glu.kind, kernels::Glu::Kind::silu);
 }
 
 TEST(KimiConfig, LayerListsCountFromOne) {  // SPEC traps 11 and 12
