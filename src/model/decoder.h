@@ -77,10 +77,13 @@ class Decoder : public Network {
   Input normed(const float* x, const Vector& weight);
   /// sum += part_out.
   void add_part();
+  /// What a segment's sequence keeps in a layer: its recurrent state, its caches.
   float* state_of(std::size_t segment, std::size_t layer) const {
-    return states_[segment]->of_layer(layer);
+    return states_[segment]->fixed_part(layer);
   }
-  std::size_t context_of(std::size_t segment) const { return states_[segment]->context(); }
+  LayerCaches caches_of(std::size_t segment, std::size_t layer) const {
+    return states_[segment]->caches(layer);
+  }
   std::size_t positions() const { return rows_.positions; }
   std::span<const RowRange> segments() const { return rows_.segments; }
   std::size_t floats() const { return rows_.positions * parts_.shape.hidden; }

@@ -5,15 +5,18 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "model/layer_caches.h"
 #include "model/network.h"
 
 namespace sluice::model {
 
-/// What one layer keeps of a sequence, in floats: a fixed part, then caches one after the other.
+/// What one layer keeps of a sequence: a fixed part, then caches one after the other.
 struct LayerState {
-  std::size_t fixed = 0;   ///< zero in an empty sequence
-  std::size_t caches = 0;  ///< each [context, width]
-  std::size_t width = 0;   ///< of a position in a cache
+  std::size_t fixed = 0;   ///< floats; zero in an empty sequence
+  std::size_t caches = 0;  ///< each LayerCaches::rows_for(window, context) positions
+  std::size_t width = 0;   ///< numbers of a position in a cache
+  std::size_t window = 0;  ///< positions that one looks back on, itself included; 0: all
+  kernels::WeightFormat format = kernels::WeightFormat::f32;  ///< of the caches
 };
 
 /// The state of one sequence: layer after layer in one buffer.
@@ -26,7 +29,10 @@ class DecoderState final : public SequenceState {
                                                      std::size_t context, MemoryLedger& ledger);
 
   void reset() override;
-  float* of_layer(std::size_t layer) { return room_.floats().data() + offset_[layer]; }
+  float* fixed_part(std::size_t layer) {
+    return room_.floats().data() + offset_[layer] / sizeof(float);
+  }
+  LayerCaches caches(std::size_t layer) const;
 
  private:
   DecoderState(std::span<const LayerState> layers, std::size_t context);
@@ -34,7 +40,7 @@ class DecoderState final : public SequenceState {
                       FunctionRef<void(std::span<std::byte>)> visit) const override;
 
   std::span<const LayerState> layers_;
-  std::vector<std::uint64_t> offset_;
+  std::vector<std::uint64_t> offset_;  // of each layer, in bytes
   Buffer room_;
 };
 

@@ -61,26 +61,46 @@ void place_heads(const Rope& rope, const std::optional<Vector>& norm, const Vect
   }
 }
 
-/// Copies a row's keys and values to where the cache has its position.
+/// Puts a row's keys and values where the caches have its position.
 void append(const GqaConfig& config, const float* key, const float* value, std::size_t position,
-            std::size_t context, float* cache) {
-  float* const values = cache + context * config.key_width();
+            const LayerCaches& caches) {
   for (std::size_t head = 0; head < config.kv_heads; ++head) {
-    const std::size_t at = (head * context + position) * config.dim;
-    std::copy_n(key + head * config.dim, config.dim, cache + at);
-    std::copy_n(value + head * config.dim, config.dim, values + at);
+    caches.append(head, position, key + head * config.dim);
+    caches.append(config.kv_heads + head, position, value + head * config.dim);
   }
 }
 
 /// One group of heads of one row.
-void attend(const GqaConfig& config, std::size_t kv_head, const float* query, const float* cache,
-            std::size_t context, std::size_t count, float* scores, float* out) {
+void attend(const GqaConfig& config, std::size_t kv_head, const float* query,
+            const LayerCaches& caches, std::size_t position, float* scores, float* out) {
   const std::size_t first = kv_head * config.group() * config.dim;
-  const float* const keys = cache + kv_head * context * config.dim;
-  const kernels::KeysAndValues seen = {
-      keys, keys + context * config.key_width(), count, config.dim, config.dim, config.dim};
-  const float scale = 1.0f / std::sqrt(static_cast<float>(config.dim));
-  kernels::attention_heads(query + first, config.group(), seen, scale, scores, out + first);
+  const float scale =
+      config.scale > 0 ? config.scale : 1.0f / std::sqrt(static_cast<float>(config.dim));
+  kernels::attention_over_cache(query + first, config.group(),
+                                caches.seen_from(position, kv_head, config.kv_heads + kv_head),
+                                scale, scores, out + first);
+}
+
+/// Rows of one sequence from their projections to what their heads mix.
+void mix_rows(const GqaWeights& weights, const GqaConfig& config, const Rope& rope, float epsilon,
+              const VectorTable& vectors, Executor& executor, const GqaScratch& scratch,
+              const float* angles, const RowRange& range, const LayerCaches& caches) {
+  executor.parallel(range.count, [&](std::size_t i, int) {
+    const std::size_t row = range.first + i;
+    const float* const turned = angles + row * config.dim;
+    float* const key = scratch.key + row * config.key_width();
+    place_heads(rope, weights.query_norm, vectors, epsilon, turned, config.heads, config.dim,
+                scratch.query + row * config.query_width());
+    place_heads(rope, weights.key_norm, vectors, epsilon, turned, config.kv_heads, config.dim, key);
+    append(config, key, scratch.value + row * config.key_width(), range.past + i, caches);
+  });
+  executor.parallel(range.count * config.kv_heads, [&](std::size_t item, int worker) {
+    const std::size_t i = item / config.kv_heads;
+    const std::size_t at = (range.first + i) * config.query_width();
+    attend(config, item % config.kv_heads, scratch.query + at, caches, range.past + i,
+           scratch.worker + static_cast<std::size_t>(worker) * scratch.worker_floats,
+           scratch.out + at);
+  });
 }
 
 }  // namespace
@@ -98,25 +118,13 @@ Status run_gqa(const GqaWeights& weights, const GqaConfig& config, const Rope& r
 
   for (std::size_t segment = 0; segment < pass.segments.size(); ++segment) {
     const RowRange& range = pass.segments[segment];
-    float* const cache = pass.cache(segment);
-    const std::size_t context = pass.context(segment);
-    executor.parallel(range.count, [&](std::size_t i, int) {
-      const std::size_t row = range.first + i;
-      const float* const angles = pass.angles + row * config.dim;
-      float* const key = scratch.key + row * config.key_width();
-      place_heads(rope, weights.query_norm, vectors, epsilon, angles, config.heads, config.dim,
-                  scratch.query + row * config.query_width());
-      place_heads(rope, weights.key_norm, vectors, epsilon, angles, config.kv_heads, config.dim,
-                  key);
-      append(config, key, scratch.value + row * config.key_width(), range.past + i, context, cache);
-    });
-    executor.parallel(range.count * config.kv_heads, [&](std::size_t item, int worker) {
-      const std::size_t i = item / config.kv_heads;
-      const std::size_t at = (range.first + i) * config.query_width();
-      attend(config, item % config.kv_heads, scratch.query + at, cache, context, range.past + i + 1,
-             scratch.worker + static_cast<std::size_t>(worker) * scratch.worker_floats,
-             scratch.out + at);
-    });
+    const LayerCaches caches = pass.caches(segment);
+    for (std::size_t done = 0; done < range.count;) {
+      const std::size_t count = caches.appended_at_once(range.count - done);
+      mix_rows(weights, config, rope, epsilon, vectors, executor, scratch, pass.angles,
+               {range.first + done, count, range.past + done}, caches);
+      done += count;
+    }
   }
   Input mixed(scratch.out, config.query_width(), rows, scratch.prepared);
   SLUICE_TRY(executor.multiply(weights.out, mixed, y));

@@ -10,6 +10,7 @@
 #include "model/arena.h"
 #include "model/blueprint.h"
 #include "model/executor.h"
+#include "model/layer_caches.h"
 #include "model/rope.h"
 #include "model/rows.h"
 #include "model/vectors.h"
@@ -23,6 +24,7 @@ struct GqaConfig {
   bool bias = false;         ///< of query, key and value
   bool output_bias = false;
   bool head_norm = false;  ///< queries and keys are normed head by head before they are rotated
+  float scale = 0;         ///< of scores; 0: 1 / sqrt(dim)
   std::size_t query_width() const { return heads * dim; }
   std::size_t key_width() const { return kv_heads * dim; }
   std::size_t group() const { return heads / kv_heads; }
@@ -55,14 +57,16 @@ struct GqaScratch {
   float* worker;    ///< [threads, worker_floats]
   std::size_t worker_floats;
 };
+/// A layer's caches are keys, then values, each head by itself: LayerState of as many `caches`.
+inline std::size_t gqa_caches(const GqaConfig& config) { return 2 * config.kv_heads; }
+
 GqaScratch lay_out_gqa(Arena& arena, const GqaConfig& config, std::size_t positions,
                        std::size_t context, int threads);
 
 /// What all layers of a pass share.
 struct GqaPass {
   std::span<const RowRange> segments;
-  FunctionRef<float*(std::size_t segment)> cache;         ///< the layer's, of a segment's sequence
-  FunctionRef<std::size_t(std::size_t segment)> context;  ///< positions that the cache holds
+  FunctionRef<LayerCaches(std::size_t segment)> caches;  ///< the layer's, of a segment's sequence
   const float* angles;  ///< [positions, dim]: Rope::angles() of every row
 };
 

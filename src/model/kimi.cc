@@ -108,7 +108,8 @@ Status KimiNetwork::attention(const KimiLayer& layer, std::size_t index, Input& 
     return run_kda(layer.kda, config_.kda, config_.epsilon, vectors_, executor_, scratch_.kda,
                    segments(), state, x, scratch().part_out);
   }
-  return run_mla(layer.mla, config_.mla, vectors_, executor_, scratch_.mla, segments(), state, x,
+  const auto cache = [&](std::size_t segment) { return caches_of(segment, index); };
+  return run_mla(layer.mla, config_.mla, vectors_, executor_, scratch_.mla, segments(), cache, x,
                  scratch().part_out);
 }
 

@@ -152,9 +152,8 @@ void LlamaNetwork::begin_layers() {
 
 Status LlamaNetwork::run_layer(std::size_t index, PassObserver* /*observer*/) {
   const LlamaLayer& layer = weights_.layers[index];
-  const auto cache = [&](std::size_t segment) { return state_of(segment, index); };
-  const auto context = [&](std::size_t segment) { return context_of(segment); };
-  const GqaPass attention = {segments(), cache, context, scratch_.angles};
+  const auto caches = [&](std::size_t segment) { return caches_of(segment, index); };
+  const GqaPass attention = {segments(), caches, scratch_.angles};
   Input x = normed(scratch().sum, layer.attention_norm);
   {
     const TraceSpan traced = executor_.span("attention", "GQA");
@@ -192,8 +191,7 @@ struct LlamaFamily {
 
   /// Keys and values of every head.
   static std::vector<LayerState> states_of(const LlamaConfig& config) {
-    return {config.layers,
-            {.caches = 2 * config.attention.kv_heads, .width = config.attention.dim}};
+    return {config.layers, {.caches = gqa_caches(config.attention), .width = config.attention.dim}};
   }
 };
 using LlamaArchitecture = DecoderArchitecture<LlamaFamily>;

@@ -55,7 +55,7 @@ struct HeadRoom {
 
 /// One head for all rows of a segment. `rows_of_head`: its nope key rows, then its value rows.
 void attend(const MlaConfig& config, const kernels::Rows& rows_of_head, std::size_t head,
-            const RowRange& rows, const float* cache, const MlaScratch& scratch,
+            const RowRange& rows, const LayerCaches& caches, const MlaScratch& scratch,
             const HeadRoom& room) {
   const std::size_t row_bytes = kernels::bytes_per_row(rows_of_head.format, config.latent);
   kernels::Rows key = rows_of_head;
@@ -70,8 +70,9 @@ void attend(const MlaConfig& config, const kernels::Rows& rows_of_head, std::siz
     std::fill_n(room.query, config.latent, 0.0f);
     kernels::add_transposed(key, q, room.query);
     std::copy_n(q + config.nope, config.rope, room.query + config.latent);
-    kernels::latent_attention(room.query, cache, rows.past + i + 1, config.cache_width(),
-                              config.latent, scale, room.scores, room.mixed);
+    kernels::CachedRows seen = caches.seen_from(rows.past + i, 0, 0);
+    seen.value_width = config.latent;
+    kernels::attention_over_cache(room.query, 1, seen, scale, room.scores, room.mixed);
     kernels::prepare(value.format, room.mixed, config.latent, config.latent, 1, room.prepared);
     kernels::matmul(value, room.prepared, 1,
                     scratch.out + (rows.first + i) * config.output_width() + head * config.value,
@@ -83,15 +84,14 @@ void attend(const MlaConfig& config, const kernels::Rows& rows_of_head, std::siz
 /// rotated.
 void append_to_cache(const MlaConfig& config, const float* norm, const MlaScratch& scratch,
                      std::span<const RowRange> segments,
-                     FunctionRef<float*(std::size_t segment)> cache) {
+                     FunctionRef<LayerCaches(std::size_t segment)> caches) {
   const std::size_t width = config.cache_width();
   for (std::size_t segment = 0; segment < segments.size(); ++segment) {
     const RowRange& rows = segments[segment];
     for (std::size_t i = 0; i < rows.count; ++i) {
-      const float* const from = scratch.latent + (rows.first + i) * width;
-      float* const to = cache(segment) + (rows.past + i) * width;
-      kernels::rms_norm(from, norm, config.latent, kMlaNormEpsilon, to);
-      std::copy_n(from + config.latent, config.rope, to + config.latent);
+      float* const row = scratch.latent + (rows.first + i) * width;
+      kernels::rms_norm(row, norm, config.latent, kMlaNormEpsilon, row);
+      caches(segment).append(0, rows.past + i, row);
     }
   }
 }
@@ -127,9 +127,9 @@ MlaScratch lay_out_mla(Arena& arena, const MlaConfig& config, std::size_t positi
 
 Status run_mla(const MlaWeights& weights, const MlaConfig& config, const VectorTable& vectors,
                Executor& executor, const MlaScratch& scratch, std::span<const RowRange> segments,
-               FunctionRef<float*(std::size_t segment)> cache, Input& x, float* y) {
+               FunctionRef<LayerCaches(std::size_t segment)> caches, Input& x, float* y) {
   SLUICE_TRY(executor.multiply(weights.kv_a, x, scratch.latent));
-  append_to_cache(config, vectors[weights.kv_a_norm], scratch, segments, cache);
+  append_to_cache(config, vectors[weights.kv_a_norm], scratch, segments, caches);
   SLUICE_TRY(project_query(weights, config, vectors, executor, scratch, x));
 
   // A tile holds whole heads: each is projected, attends and is projected back while it is here,
@@ -145,7 +145,7 @@ Status run_mla(const MlaWeights& weights, const MlaConfig& config, const VectorT
           config, scratch.worker + static_cast<std::size_t>(worker) * scratch.worker_floats);
       for (std::size_t segment = 0; segment < segments.size(); ++segment) {
         attend(config, rows_of_head, tile.first_row / head_rows + index, segments[segment],
-               cache(segment), scratch, room);
+               caches(segment), scratch, room);
       }
     });
   }));

@@ -8,6 +8,7 @@
 #include "model/blueprint.h"
 #include "model/executor.h"
 #include "model/kimi_config.h"
+#include "model/layer_caches.h"
 #include "model/rows.h"
 #include "model/vectors.h"
 
@@ -43,10 +44,10 @@ MlaScratch lay_out_mla(Arena& arena, const MlaConfig& config, std::size_t positi
                        std::size_t context, int threads);
 
 /// The attention output for normed rows x [positions, hidden] into y [positions, hidden].
-/// cache(segment) is the layer's KV cache of a segment's sequence, [context, latent + rope]: the
+/// caches(segment) is the layer's cache of a segment's sequence, of rows [latent + rope]: the
 /// pass's rows are appended at the segment's `past`.
 Status run_mla(const MlaWeights& weights, const MlaConfig& config, const VectorTable& vectors,
                Executor& executor, const MlaScratch& scratch, std::span<const RowRange> segments,
-               FunctionRef<float*(std::size_t segment)> cache, Input& x, float* y);
+               FunctionRef<LayerCaches(std::size_t segment)> caches, Input& x, float* y);
 
 }  // namespace sluice::model
