@@ -34,6 +34,7 @@ struct ServeOptions {
   std::optional<std::uint64_t> saved_states;
   std::string name;
   std::string state_folder;
+  std::optional<std::uint64_t> state_disk;
 };
 
 class Serve final : public Command {
@@ -68,9 +69,13 @@ class Serve final : public Command {
              "Memory of --ram for conversations that may go on; default: a sixteenth of it")
         ->group(group);
     app.add_option("--state-dir", options_.state_folder,
-                   "Folder for jobs that outlive the server: files, batches, requests in the "
-                   "background; default: there are none")
+                   "Folder for what outlives the server: jobs (files, batches, requests in the "
+                   "background) and conversations; default: nothing does")
         ->type_name("DIR")
+        ->group(group);
+    add_size(app, "--state-disk", options_.state_disk,
+             "Bytes of --state-dir for conversations and unfinished answers, the oldest out first; "
+             "0: none; default: 16G, or a tenth of what is free there")
         ->group(group);
     add_compute_options(app, options_.compute);
     app.footer(
@@ -96,6 +101,11 @@ class Serve final : public Command {
     options.port = options_.port;
     options.allowed_hosts = options_.allowed_hosts;
     options.state_folder = options_.state_folder;
+    options.host.state_disk = options_.state_disk;
+    if (options_.state_disk && options_.state_folder.empty()) {
+      return fail(ErrorKind::usage,
+                  "--state-disk: needs --state-dir DIR, where that is to be kept");
+    }
     SLUICE_ASSIGN(const auto server, server::Server::start(std::move(options)));
     Interrupts::watch();
     const bool is_ipv6 = options_.host.find(':') != std::string::npos;

@@ -15,6 +15,7 @@
 #include "engine/budget.h"
 #include "engine/learn.h"
 #include "engine/machine.h"
+#include "engine/model_digest.h"
 #include "engine/open_files.h"
 #include "engine/pressure.h"
 #include "engine/traced_reader.h"
@@ -37,6 +38,7 @@ struct Engine::Parts {
   std::unique_ptr<model::Architecture> architecture;
   weights::Placement placement;
   std::uint64_t fingerprint = 0;  // of the model, for its history; 0: none is kept
+  std::uint64_t digest = 0;
   std::unique_ptr<PressureGuard> guard;
   std::uint64_t most_gone_bytes = 0;
   std::unique_ptr<weights::TrunkStream> trunk;
@@ -77,6 +79,7 @@ Result<Reading> open_reading(const EngineOptions& options) {
 struct OpenModel {
   std::unique_ptr<model::Architecture> architecture;
   std::uint64_t fingerprint = 0;
+  std::uint64_t digest = 0;
 };
 
 Result<OpenModel> open_model(const EngineOptions& options, std::unique_ptr<io::Reader>& reader) {
@@ -87,6 +90,9 @@ Result<OpenModel> open_model(const EngineOptions& options, std::unique_ptr<io::R
   SLUICE_ASSIGN(model.architecture, model::open_architecture(checkpoint, files.ids));
   if (!options.history.empty()) {
     model.fingerprint = fingerprint_of(checkpoint.folder(), checkpoint.files());
+  }
+  if (options.identify) {
+    SLUICE_ASSIGN(model.digest, model_digest(files, *reader));
   }
   return model;
 }
@@ -163,6 +169,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
   parts->reader = std::move(reading.reader);
   parts->architecture = std::move(model.architecture);
   parts->fingerprint = model.fingerprint;
+  parts->digest = model.digest;
   MemoryLedger& ledger = parts->ledger;
   SLUICE_TRY(ledger.charge(Tenant::program, budget.needs.program));
   SLUICE_TRY(ledger.charge(Tenant::thread_stacks, budget.needs.thread_stacks));
@@ -218,6 +225,11 @@ void Engine::mind_memory() {
 }
 
 const model::Shape& Engine::shape() const { return parts_->architecture->shape(); }
+
+std::uint64_t Engine::digest() const {
+  SLUICE_CHECK(options_.identify);
+  return parts_->digest;
+}
 
 Result<std::unique_ptr<model::SequenceState>> Engine::new_sequence() {
   return parts_->network->new_state(options_.context);

@@ -52,6 +52,10 @@ class Engine {
   const EngineOptions& options() const { return options_; }  ///< with all defaults filled in
   std::size_t chunk() const { return *options_.chunk; }
 
+  /// Tells the model from others (model_digest()), for states that are kept beyond the engine.
+  /// Needs EngineOptions::identify.
+  std::uint64_t digest() const;
+
   /// An empty sequence with room for options().context positions.
   Result<std::unique_ptr<model::SequenceState>> new_sequence();
 

@@ -47,6 +47,15 @@ class Generator {
                           const std::function<bool(std::int32_t id)>& on_token) {
     SLUICE_ASSIGN(text::Sampler sampler, text::Sampler::create(options_.sampling));
     Generated answer;
+    for (const std::int32_t id : options_.known) {
+      sampler.replay(id);
+      answer.ids.push_back(id);
+      if (!on_token(id)) return finish(std::move(answer), FinishReason::stopped);
+    }
+    if (!options_.known.empty()) {
+      SLUICE_ASSIGN(const auto end, feed_last(answer, logits));
+      if (end) return finish(std::move(answer), *end);
+    }
     while (answer.ids.size() < options_.max_new) {
       SLUICE_ASSIGN(const std::int32_t id, sampler.next(logits));
       if (answer.ids.empty()) counts_.ttft_s = seconds_since(start_);
@@ -57,17 +66,23 @@ class Generator {
       answer.ids.push_back(id);
       ++counts_.generated_tokens;
       if (!on_token(id)) return finish(std::move(answer), FinishReason::stopped);
-      if (answer.ids.size() == options_.max_new) break;
-      if (cancelled()) return finish(std::move(answer), FinishReason::interrupted);
-      if (sequence_.length() == sequence_.context()) {
-        return finish(std::move(answer), FinishReason::context);
-      }
-      SLUICE_ASSIGN(logits, decode(id));
+      SLUICE_ASSIGN(const auto end, feed_last(answer, logits));
+      if (end) return finish(std::move(answer), *end);
     }
     return finish(std::move(answer), FinishReason::length);
   }
 
  private:
+  /// Feeds the last token, for the next one's logits; or says why the answer ends with it.
+  Result<std::optional<FinishReason>> feed_last(const Generated& answer,
+                                                std::span<const float>& logits) {
+    if (answer.ids.size() >= options_.max_new) return FinishReason::length;
+    if (cancelled()) return FinishReason::interrupted;
+    if (sequence_.length() == sequence_.context()) return FinishReason::context;
+    SLUICE_ASSIGN(logits, decode(answer.ids.back()));
+    return std::nullopt;
+  }
+
   Result<std::span<const float>> decode(std::int32_t id) {
     const auto start = Clock::now();
     FeedOptions feed = options_.feed;

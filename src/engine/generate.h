@@ -33,6 +33,10 @@ struct GenerateOptions {
   /// A cancelled answer ends between two tokens, so that the sequence can be continued; otherwise
   /// it ends at once, inside a token, as an error of ErrorKind::interrupted.
   bool keep_sequence = false;
+  /// The beginning of the answer, if it is known from an earlier run with the same options. The
+  /// sequence holds all of it but the last; no logits are looked at for it. It is given to on_token
+  /// again, and counts as written.
+  std::span<const std::int32_t> known = {};
 };
 
 struct Generated {
@@ -50,7 +54,7 @@ Result<Generated> generate(Engine& engine, model::SequenceState& sequence,
                            TokenCounts& counts);
 
 /// The same after a prompt that the sequence holds already; `logits`: [vocabulary], of its last
-/// position.
+/// position (none are needed if the beginning of the answer is known).
 Result<Generated> go_on(Engine& engine, model::SequenceState& sequence,
                         std::span<const float> logits, const GenerateOptions& options,
                         const std::function<bool(std::int32_t id)>& on_token, TokenCounts& counts);

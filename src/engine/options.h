@@ -43,6 +43,7 @@ struct EngineOptions {
   /// Bytes that the caller will charge for saved sequences. Less where that would leave too little
   /// for weights: options() of the engine has what there is.
   std::uint64_t saved_states = 0;
+  bool identify = false;    ///< digest() of the engine will be asked for
   bool all_logits = false;  ///< logits of all positions will be asked for, not only of the last
 
   /// Room for the trunk on its way through, in bytes. Default: what keeps the drives busy.

@@ -56,6 +56,12 @@ class SequenceState {
   /// positions than the context. That they come from the same weights is the caller's to know.
   Status load(std::span<const std::byte> saved);
 
+  /// The bytes that save() writes, piece by piece, to whatever takes them, up to its first error.
+  Status write(FunctionRef<Status(std::span<const std::byte> piece)> sink) const;
+  /// What load() does, of `bytes` bytes that `source` fills in piece by piece. Its first error ends
+  /// it, and the sequence is empty then.
+  Status read(std::uint64_t bytes, FunctionRef<Status(std::span<std::byte> piece)> source);
+
  protected:
   explicit SequenceState(std::size_t context) : context_(context) {}
   /// The memory that `length` positions fill, piece after piece, always in the same order.
@@ -66,6 +72,8 @@ class SequenceState {
 
  private:
   std::uint64_t layout() const;
+  Result<std::size_t> read_head(std::uint64_t bytes,
+                                FunctionRef<Status(std::span<std::byte> piece)> source) const;
 };
 
 /// Which positions of a segment need logits.

@@ -50,21 +50,55 @@ std::uint64_t SequenceState::layout() const {
 
 void SequenceState::save(std::span<std::byte> room) const {
   SLUICE_CHECK(room.size() == saved_bytes());
-  const Header header = {kMark, layout(), length_, room.size()};
-  std::memcpy(room.data(), &header, sizeof(header));
-  std::byte* out = room.data() + sizeof(header);
-  for_each_piece(length_, [&](std::span<std::byte> piece) {
+  std::byte* out = room.data();
+  const auto copied = write([&](std::span<const std::byte> piece) -> Status {
     if (!piece.empty()) std::memcpy(out, piece.data(), piece.size());
     out += piece.size();
+    return {};
   });
+  SLUICE_CHECK(copied.has_value());
+}
+
+Status SequenceState::write(FunctionRef<Status(std::span<const std::byte> piece)> sink) const {
+  const Header header = {kMark, layout(), length_, saved_bytes()};
+  Status status = sink(std::as_bytes(std::span(&header, 1)));
+  for_each_piece(length_, [&](std::span<std::byte> piece) {
+    if (status) status = sink(piece);
+  });
+  return status;
 }
 
 Status SequenceState::load(std::span<const std::byte> saved) {
+  return read(saved.size(), [&](std::span<std::byte> piece) -> Status {
+    if (!piece.empty()) std::memcpy(piece.data(), saved.data(), piece.size());
+    saved = saved.subspan(piece.size());
+    return {};
+  });
+}
+
+Status SequenceState::read(std::uint64_t bytes,
+                           FunctionRef<Status(std::span<std::byte> piece)> source) {
   reset();
+  SLUICE_ASSIGN(const std::size_t length, read_head(bytes, source));
+  Status status;
+  for_each_piece(length, [&](std::span<std::byte> piece) {
+    if (status) status = source(piece);
+  });
+  if (!status) {
+    reset();
+    return status;
+  }
+  length_ = length;
+  return {};
+}
+
+/// The positions held by a saved sequence of `bytes` bytes, its header checked.
+Result<std::size_t> SequenceState::read_head(
+    std::uint64_t bytes, FunctionRef<Status(std::span<std::byte> piece)> source) const {
   Header header;
-  if (saved.size() < sizeof(header)) return fail(ErrorKind::usage, "a saved sequence is cut off");
-  std::memcpy(&header, saved.data(), sizeof(header));
-  if (header.mark != kMark || header.bytes != saved.size()) {
+  if (bytes < sizeof(header)) return fail(ErrorKind::usage, "a saved sequence is cut off");
+  SLUICE_TRY(source(std::as_writable_bytes(std::span(&header, 1))));
+  if (header.mark != kMark || header.bytes != bytes) {
     return fail(ErrorKind::usage, "a saved sequence is damaged or cut off");
   }
   if (header.layout != layout()) {
@@ -74,16 +108,10 @@ Status SequenceState::load(std::span<const std::byte> saved) {
     return fail(ErrorKind::usage, "a saved sequence of {} positions does not fit into {}",
                 header.length, context_);
   }
-  std::uint64_t bytes = sizeof(header);
-  for_each_piece(header.length, [&](std::span<std::byte> piece) { bytes += piece.size(); });
-  if (bytes != saved.size()) return fail(ErrorKind::usage, "a saved sequence is damaged");
-  const std::byte* in = saved.data() + sizeof(header);
-  for_each_piece(header.length, [&](std::span<std::byte> piece) {
-    if (!piece.empty()) std::memcpy(piece.data(), in, piece.size());
-    in += piece.size();
-  });
-  length_ = header.length;
-  return {};
+  std::uint64_t sum = sizeof(header);
+  for_each_piece(header.length, [&](std::span<std::byte> piece) { sum += piece.size(); });
+  if (sum != bytes) return fail(ErrorKind::usage, "a saved sequence is damaged");
+  return header.length;
 }
 
 }  // namespace sluice::model

@@ -7,6 +7,7 @@
 #include "base/memory_info.h"
 #include "engine/engine.h"
 #include "engine/model_text.h"
+#include "store/checksum.h"
 #include "text/stop_ids.h"
 
 namespace sluice::server {
@@ -32,6 +33,38 @@ std::uint64_t saved_state_bytes(const HostOptions& options) {
   const std::uint64_t ram =
       options.engine.ram.value_or(resident_memory() + available_memory() / 4 * 3);
   return ram / kShare;
+}
+
+std::uint64_t disk_bytes(const HostOptions& options) {
+  constexpr std::uint64_t kMost = 16 * 1024 * kMiB;
+  constexpr std::uint64_t kShare = 10;
+  if (options.state_disk) return *options.state_disk;
+  std::error_code error;
+  const auto space = std::filesystem::space(options.state_folder.parent_path(), error);
+  return error ? kMost : std::min<std::uint64_t>(kMost, space.available / kShare);
+}
+
+std::uint64_t digest_of(const text::Tokenizer& tokenizer) {
+  store::Checksum checksum;
+  for (std::size_t id = 0; id < tokenizer.vocabulary(); ++id) {
+    const std::string_view bytes = tokenizer.bytes_of(static_cast<std::int32_t>(id));
+    const std::uint64_t size = bytes.size();
+    checksum.add(std::as_bytes(std::span(&size, 1)));
+    checksum.add(std::as_bytes(std::span(bytes.data(), bytes.size())));
+  }
+  return checksum.take();
+}
+
+ConversationOptions conversation_options(const HostOptions& options, const engine::Engine& engine,
+                                         const text::Tokenizer& tokenizer) {
+  ConversationOptions conversations;
+  conversations.memory = engine.options().saved_states;
+  conversations.folder = options.state_folder;
+  if (options.state_folder.empty()) return conversations;
+  conversations.disk = disk_bytes(options);
+  conversations.vocabulary = engine.shape().vocabulary;
+  conversations.tokenizer_digest = digest_of(tokenizer);
+  return conversations;
 }
 
 /// The name of the model's folder, or of its GGUF file.
@@ -77,8 +110,13 @@ Result<std::unique_ptr<Host>> Host::start(HostOptions options) {
   options.engine.reserve =
       options.reserve + own_bytes(options.engine.context, parts->tokenizer.vocabulary());
   options.engine.saved_states = saved_state_bytes(options);
+  if (!options.state_folder.empty()) {
+    options.engine.identify = true;
+    options.engine.reserve +=
+        Conversations::memory_bytes(options.engine.context, parts->tokenizer.vocabulary());
+  }
   SLUICE_ASSIGN(parts->engine, engine::Engine::open(options.engine));
-  work.saved_states = parts->engine->options().saved_states;
+  work.conversations = conversation_options(options, *parts->engine, parts->tokenizer);
   const model::Shape& shape = parts->engine->shape();
   work.stop_ids.insert(work.stop_ids.end(), shape.end_ids.begin(), shape.end_ids.end());
 

@@ -16,11 +16,14 @@
 namespace sluice::server {
 
 struct HostOptions {
-  engine::EngineOptions engine;  ///< reserve and saved_states are the host's to fill in
+  engine::EngineOptions engine;  ///< reserve, saved_states and identify are the host's
   std::string name;              ///< of the model; empty: its folder's or GGUF file's
   std::size_t queue = 16;        ///< tasks that may wait
   /// Bytes for conversations that may go on. Default: a sixteenth of the memory.
   std::optional<std::uint64_t> saved_states;
+  std::filesystem::path state_folder = {};  ///< for conversations on disk; empty: there are none
+  /// Bytes for these. Default: 16 GiB, or a tenth of what is free there if that is less.
+  std::optional<std::uint64_t> state_disk;
   std::uint64_t reserve = 0;  ///< bytes that the caller will hold beside
 };
 

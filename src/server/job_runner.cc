@@ -106,6 +106,7 @@ Status JobRunner::run(StoredJob job) {
     return read_asked(job.endpoint, body, model_, job.id, seed_of(job.id));
   }();
   if (!asked) return fail_job(job, asked.error().status, openai_error(asked.error()));
+  asked->generation.key = seed_of(job.id);
   const auto task = std::make_shared<Task>(asked->id, "jobs", std::move(asked->generation));
   if (!submit(task)) return store_.put_back(job, false);
   return run_task(job, task, *asked->writer);
@@ -138,7 +139,9 @@ Status JobRunner::run_task(StoredJob& job, const std::shared_ptr<Task>& task,
     if (event->kind == TaskEvent::Kind::done) {
       job.http_status = 200;
       job.result = to_line(writer.whole(collector.choices(), event->usage));
-      return store_.finish(job, true);
+      SLUICE_TRY(store_.finish(job, true));
+      worker_.forget(*task);
+      return {};
     }
     if (event->kind == TaskEvent::Kind::failed) {
       if (event->error->kind == ErrorKind::interrupted) return store_.put_back(job, false);

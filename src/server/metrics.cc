@@ -179,6 +179,8 @@ std::string Metrics::text(const MetricsSnapshot& now) const {
   read.gauge("sluice_running", "1 while a request is computed", now.running ? 1 : 0);
   read.gauge("sluice_saved_states", "Conversations kept in memory", real(now.saved_states));
   read.gauge("sluice_saved_state_bytes", "Memory of these", real(now.saved_state_bytes));
+  read.gauge("sluice_saved_on_disk_bytes", "Conversations and unfinished answers on disk",
+             real(now.saved_on_disk_bytes));
   add_engine(now.engine, read);
   for (MetricFamily& family : read.take()) families.push_back(std::move(family));
   return prometheus::TextSerializer().Serialize(families);

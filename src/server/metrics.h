@@ -18,6 +18,7 @@ struct MetricsSnapshot {
   bool running = false;
   std::size_t saved_states = 0;
   std::uint64_t saved_state_bytes = 0;
+  std::uint64_t saved_on_disk_bytes = 0;
 };
 
 /// All members may be called from any thread.

@@ -53,6 +53,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
     options.host.reserve += kJobBytes;
     // First, so that SQLite is in memory when the budget is drawn up.
     SLUICE_ASSIGN(parts->store, JobStore::open(options.state_folder));
+    options.host.state_folder = options.state_folder / "states";
   }
   SLUICE_ASSIGN(parts->host, Host::start(options.host));
   const ServedModel& model = parts->host->model();

@@ -14,13 +14,14 @@
 namespace sluice::server {
 
 struct ServerOptions {
-  HostOptions host;  ///< reserve is the server's to fill in
+  HostOptions host;  ///< reserve and state_folder are the server's to fill in
   std::string address = "127.0.0.1";
   int port = 8080;                ///< 0: any that is free
   std::vector<std::string> keys;  ///< API keys; none: nobody needs one
   std::vector<std::string> allowed_hosts;
-  std::filesystem::path state_folder;  ///< for jobs that outlive the server; empty: there are none
-  HttpLimits limits;                   ///< its body_bytes are chosen by the context
+  /// For jobs and conversations that outlive the server; empty: there are none.
+  std::filesystem::path state_folder;
+  HttpLimits limits;  ///< its body_bytes are chosen by the context
 };
 
 class Server {

@@ -6,6 +6,7 @@
 #include "server/asked.h"
 #include "server/openai_request.h"
 #include "server/page.h"
+#include "store/checksum.h"
 
 namespace sluice::server {
 namespace {
@@ -28,6 +29,15 @@ const char* name_of(WorkerStatus::Phase phase) {
       return "decode";
   }
   return "idle";
+}
+
+/// Of a request that is answered in the same way whenever it comes.
+std::uint64_t hash_of(std::string_view path, std::string_view body) {
+  store::Checksum checksum;
+  for (const std::string_view part : {path, body}) {
+    checksum.add(std::as_bytes(std::span(part.data(), part.size())));
+  }
+  return checksum.take();
 }
 
 text::Json or_null(const std::optional<double>& number) {
@@ -199,7 +209,10 @@ void Service::answer(Exchange& exchange, std::string_view path) {
       for_later = std::move(body);
       return Asked{};
     }
-    return read_asked(path, body, model_, new_id(), random_seed());
+    SLUICE_ASSIGN(Asked read, read_asked(path, body, model_, new_id(), random_seed()));
+    const bool drawn_anew = !body.contains("seed") && !read.generation.sampling.is_greedy();
+    if (!drawn_anew) read.generation.key = hash_of(path, exchange.request().body);
+    return read;
   }();
   exchange.connection().drop_body(exchange.request());
   if (!asked) return exchange.send_error(asked.error());
@@ -250,7 +263,8 @@ void Service::stream(Exchange& exchange, const std::shared_ptr<Task>& task, Answ
       connection.stream(waiting(task, writer));
     } else if (event->kind == TaskEvent::Kind::done) {
       connection.stream(writer.end(event->usage));
-      return connection.end_stream();
+      connection.end_stream();
+      return worker_.forget(*task);
     } else if (event->kind == TaskEvent::Kind::failed) {
       connection.stream(writer.failed(to_api_error(*event->error)));
       return connection.end_stream();
@@ -268,7 +282,8 @@ void Service::collect(Exchange& exchange, const std::shared_ptr<Task>& task, Ans
     if (exchange.connection().is_gone()) return drop(task);
     if (!event) continue;
     if (event->kind == TaskEvent::Kind::done) {
-      return exchange.send_json(writer.whole(collector.choices(), event->usage));
+      exchange.send_json(writer.whole(collector.choices(), event->usage));
+      return worker_.forget(*task);
     }
     if (event->kind == TaskEvent::Kind::failed) {
       return exchange.send_error(to_api_error(*event->error));
@@ -330,7 +345,8 @@ text::Json Service::status() const {
   json["memory"] = {{"budget_bytes", engine.engine.ram_budget_bytes},
                     {"peak_bytes", engine.engine.peak_rss_bytes},
                     {"saved_conversations", engine.saved_states},
-                    {"saved_conversation_bytes", engine.saved_state_bytes}};
+                    {"saved_conversation_bytes", engine.saved_state_bytes},
+                    {"saved_on_disk_bytes", engine.saved_on_disk_bytes}};
   json["expert_hit_rate"] = engine.engine.expert_hit_rate();
   json["bytes_read"] = engine.engine.bytes_read();
   return json;

@@ -1,8 +1,10 @@
 // Sequences of earlier requests, so that what continues them is not computed again.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -19,34 +21,45 @@ class StateStore {
   struct Saved {
     std::vector<std::int32_t> ids;
     Buffer room;
-    std::size_t state_bytes = 0;  ///< of room
-    std::vector<float> logits;    ///< of the last position; may be empty
-    std::uint64_t bytes = 0;      ///< charged
+    std::size_t state_bytes = 0;                            ///< of room
+    std::vector<float> logits;                              ///< of the last position; may be empty
+    std::uint64_t bytes = 0;                                ///< charged
+    std::shared_ptr<std::atomic<std::uint64_t>> used = {};  ///< of the store
 
+    Saved() = default;
+    Saved(const Saved&) = delete;
+    Saved& operator=(const Saved&) = delete;
+    ~Saved() {
+      if (used) *used -= bytes;
+    }
     std::span<const std::byte> state() const { return room.bytes().first(state_bytes); }
   };
+  using Shared = std::shared_ptr<const Saved>;
 
-  /// Charged to Tenant::state of the ledger, which must outlive the store.
+  /// Charged to Tenant::state of the ledger, which must outlive the store and all that it saved.
   StateStore(std::uint64_t room, MemoryLedger& ledger) : room_(room), ledger_(ledger) {}
 
-  /// The longest saved sequence that `ids` begin with; one of the same length only with its logits.
-  /// Valid until the next save().
-  const Saved* find(std::span<const std::int32_t> ids);
+  /// The longest saved sequence that `ids` begin with, or null; one of the same length only with
+  /// its logits.
+  Shared find(std::span<const std::int32_t> ids);
 
-  /// Keeps the sequence, which holds `ids`, if there is room. `logits` may be empty.
-  void save(const model::SequenceState& sequence, std::vector<std::int32_t> ids,
-            std::span<const float> logits);
+  /// Keeps the sequence, which holds `ids`. `logits` may be empty. Null if there is no room.
+  Shared save(const model::SequenceState& sequence, std::span<const std::int32_t> ids,
+              std::span<const float> logits);
+  /// The same for the caller alone: find() does not know it. Its room is the store's all the same.
+  Shared copy(const model::SequenceState& sequence, std::span<const std::int32_t> ids,
+              std::span<const float> logits);
 
   std::size_t count() const { return saved_.size(); }
-  std::uint64_t bytes() const { return used_; }
+  std::uint64_t bytes() const { return *used_; }
 
  private:
-  void drop_last();
-
   const std::uint64_t room_;
   MemoryLedger& ledger_;
-  std::uint64_t used_ = 0;
-  std::list<Saved> saved_;  // what was used last comes first
+  // What was handed out counts until it goes, which may be on another thread.
+  const std::shared_ptr<std::atomic<std::uint64_t>> used_ =
+      std::make_shared<std::atomic<std::uint64_t>>(0);
+  std::list<Shared> saved_;  // what was used last comes first
 };
 
 /// True if `ids` begin with `start`.

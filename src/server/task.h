@@ -26,6 +26,9 @@ struct Generation {
   text::SamplingOptions sampling;                  ///< choice i of a prompt draws with seed + i
   AnswerForm form;
   std::optional<std::size_t> log_probabilities;  ///< with that many of the likeliest
+  /// Whoever asks with the same key gets the same answer, so that it can be continued after a
+  /// crash; 0: it is drawn anew each time.
+  std::uint64_t key = 0;
 };
 
 struct Usage {

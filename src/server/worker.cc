@@ -15,6 +15,8 @@ constexpr std::size_t kStackBytes = std::size_t{1} << 20;
 
 // How much a new measurement counts in a running average.
 constexpr double kNewest = 0.2;
+// A long answer can be continued from here after a crash.
+constexpr std::size_t kCheckpointTokens = 64;
 constexpr double kPublishEvery_s = 0.5;
 
 double averaged(double before, double now) {
@@ -63,69 +65,108 @@ class Worker::Run {
         log_probability = text::log_probability(logits, id, *plan_.log_probabilities);
       };
     }
-    SLUICE_ASSIGN(const std::span<const float> logits, read(prompt, number));
+    const std::optional<KnownAnswer> known = recall_answer(prompt, number);
+    if (known && known->finish) return repeat(*known, machine);
+    std::span<const float> logits;
+    if (known) {
+      options.known = known->ids;
+    } else {
+      SLUICE_ASSIGN(logits, read(prompt, number));
+    }
     begin_decode();
+    std::vector<text::TokenLogProbability> trail;
+    std::size_t written = 0;
     const auto on_token = [&](std::int32_t id) {
-      worker_.held_.push_back(id);
+      const bool is_known = known && written < known->ids.size();
+      if (is_known && written < known->trail.size()) log_probability = known->trail[written];
+      ++written;
+      held().push_back(id);
       ++usage_.completion_tokens;
-      count_token();
+      count_token(is_known);
+      if (log_probability && keeps_answers()) trail.push_back(*log_probability);
       const bool wants_more = machine.push(id, std::exchange(log_probability, std::nullopt));
       flush(machine);
+      if (wants_more && !is_known && written % kCheckpointTokens == 0 && keeps_answers()) {
+        conversations().checkpoint(answer_key(plan_.key, choice_), prompt.size(), trail);
+      }
       return wants_more;
     };
-    auto generated = engine::go_on(worker_.engine_, *worker_.sequence_, logits, options, on_token,
-                                   worker_.counts_);
+    auto generated = engine::go_on(worker_.engine_, conversations().sequence(), logits, options,
+                                   on_token, worker_.counts_);
     // The last token was not fed; after an error nothing is held.
-    worker_.held_.resize(worker_.sequence_->length());
+    held().resize(conversations().sequence().length());
     if (!generated) return tl::unexpected(std::move(generated).error());
     if (generated->reason == engine::FinishReason::interrupted) {
       return fail(ErrorKind::interrupted, "interrupted");
     }
+    end(machine, generated->reason);
+    if (conversations().has_disk()) conversations().keep({});
+    if (keeps_answers() && plan_.choices * plan_.prompts.size() > 1) {
+      std::vector<std::int32_t> ids = prompt;
+      ids.insert(ids.end(), generated->ids.begin(), generated->ids.end());
+      conversations().checkpoint_end(answer_key(plan_.key, choice_), prompt.size(), std::move(ids),
+                                     trail, generated->reason);
+    }
+    return {};
+  }
+
+  void end(AnswerMachine& machine, engine::FinishReason reason) {
     usage_.reasoning_tokens += machine.reasoning_tokens();
     TaskEvent end = {TaskEvent::Kind::choice_end, choice_};
-    end.finish = machine.finish(generated->reason);
+    end.finish = machine.finish(reason);
     end.stop_string = machine.stopped_by();
     flush(machine);
     task_.add(std::move(end));
+  }
+
+  bool keeps_answers() { return plan_.key != 0 && conversations().has_disk(); }
+
+  /// What a crash left of this answer.
+  std::optional<KnownAnswer> recall_answer(const std::vector<std::int32_t>& prompt,
+                                           std::size_t number) {
+    if (!keeps_answers()) return std::nullopt;
+    auto known = conversations().recall_answer(answer_key(plan_.key, choice_), prompt);
+    if (!known || (plan_.log_probabilities && known->trail.size() != known->ids.size())) {
+      return std::nullopt;
+    }
+    if (number == 0) usage_.cached_tokens += prompt.size();
+    return known;
+  }
+
+  /// An answer that had ended before a crash.
+  Status repeat(const KnownAnswer& known, AnswerMachine& machine) {
+    for (std::size_t i = 0; i < known.ids.size(); ++i) {
+      ++usage_.completion_tokens;
+      std::optional<text::TokenLogProbability> log_probability;
+      if (i < known.trail.size()) log_probability = known.trail[i];
+      machine.push(known.ids[i], std::move(log_probability));
+    }
+    end(machine, *known.finish);
     return {};
   }
 
   /// Makes the sequence hold the prompt, from the longest part of it that is known. Returns the
   /// logits of its last position.
   Result<std::span<const float>> read(const std::vector<std::int32_t>& prompt, std::size_t number) {
-    std::vector<std::int32_t>& held = worker_.held_;
-    const StateStore::Saved* saved = worker_.states_.find(prompt);
-    const bool held_fits = held.size() < prompt.size() && begin_with(prompt, held);
-    if (!held_fits || (saved != nullptr && saved->ids.size() > held.size())) {
-      put_aside();
-      saved = worker_.states_.find(prompt);  // what was put aside may have taken its room
-      held.clear();
-      worker_.sequence_->reset();
-      if (saved != nullptr) {
-        SLUICE_TRY(worker_.sequence_->load(saved->state()));
-        held = saved->ids;
-      }
-    }
-    if (number == 0) usage_.cached_tokens += held.size();
-    if (held.size() == prompt.size()) return std::span<const float>(saved->logits);
-    const auto rest = std::span(prompt).subspan(held.size());
+    SLUICE_ASSIGN(const auto known, conversations().recall(prompt));
+    const std::size_t known_ids = held().size();
+    if (number == 0) usage_.cached_tokens += known_ids;
+    if (known_ids == prompt.size()) return known;
+    const auto rest = std::span(prompt).subspan(known_ids);
     begin_prefill(rest.size());
     const auto start = Clock::now();
-    const auto logits = worker_.engine_.feed(*worker_.sequence_, rest, feed_options());
-    held = prompt;
-    held.resize(worker_.sequence_->length());
+    const auto logits = worker_.engine_.feed(conversations().sequence(), rest, feed_options());
+    held() = prompt;
+    held().resize(conversations().sequence().length());
     if (!logits) return logits;
     worker_.counts_.prompt_tokens += rest.size();
     worker_.counts_.prefill_s += seconds_since(start);
-    worker_.states_.save(*worker_.sequence_, prompt, *logits);
+    conversations().keep(*logits);
     return logits;
   }
 
-  /// Another conversation takes the sequence: this one may go on later.
-  void put_aside() {
-    if (worker_.held_.empty()) return;
-    worker_.states_.save(*worker_.sequence_, worker_.held_, {});
-  }
+  Conversations& conversations() { return *worker_.conversations_; }
+  std::vector<std::int32_t>& held() { return conversations().held(); }
 
   engine::FeedOptions feed_options() {
     engine::FeedOptions options;
@@ -185,11 +226,13 @@ class Worker::Run {
     last_token_.reset();
   }
 
-  void count_token() {
+  /// `is_known`: it was written by a run before this one.
+  void count_token(bool is_known) {
     const Clock::time_point now = Clock::now();
     const std::scoped_lock lock(worker_.mutex_);
     WorkerStatus& status = worker_.status_;
     ++status.generated;
+    if (is_known) return;
     if (last_token_) {
       const double seconds = std::chrono::duration<double>(now - *last_token_).count();
       status.seconds_per_token = averaged(status.seconds_per_token.value_or(0), seconds);
@@ -228,14 +271,14 @@ Worker::Worker(engine::Engine& engine, const text::Tokenizer& tokenizer, Metrics
       tokenizer_(tokenizer),
       metrics_(metrics),
       options_(std::move(options)),
-      states_(options_.saved_states, engine.ledger()),
       queue_(options_.queue) {}
 
 Result<std::unique_ptr<Worker>> Worker::start(engine::Engine& engine,
                                               const text::Tokenizer& tokenizer, Metrics& metrics,
                                               WorkerOptions options) {
   std::unique_ptr<Worker> worker(new Worker(engine, tokenizer, metrics, std::move(options)));
-  SLUICE_ASSIGN(worker->sequence_, engine.new_sequence());
+  SLUICE_ASSIGN(worker->conversations_,
+                Conversations::open(engine, worker->options_.conversations));
   worker->status_.layers = engine.shape().layers;
   worker->picks_.layers.resize(engine.shape().layers);
   worker->publish();
@@ -276,6 +319,14 @@ void Worker::cancel(const std::shared_ptr<Task>& task) {
   task->cancellation().request();
   const std::scoped_lock lock(mutex_);
   queue_.remove(task);
+}
+
+void Worker::forget(const Task& task) {
+  const Generation& plan = task.generation();
+  if (plan.key == 0) return;
+  for (std::size_t choice = 0; choice < plan.choices * plan.prompts.size(); ++choice) {
+    conversations_->forget(answer_key(plan.key, choice));
+  }
 }
 
 std::optional<std::size_t> Worker::position(const std::shared_ptr<Task>& task) const {
@@ -321,8 +372,9 @@ void Worker::publish() {
     return;
   MetricsSnapshot now;
   now.engine = engine_.statistics(counts_);
-  now.saved_states = states_.count();
-  now.saved_state_bytes = states_.bytes();
+  now.saved_states = conversations_->count();
+  now.saved_state_bytes = conversations_->bytes();
+  now.saved_on_disk_bytes = conversations_->disk_bytes();
   published_at_ = Clock::now();
   const std::scoped_lock lock(mutex_);
   published_ = std::move(now);

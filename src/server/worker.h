@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "server/conversations.h"
 #include "server/fair_queue.h"
 #include "server/metrics.h"
-#include "server/state_store.h"
 #include "server/task.h"
 #include "server/thread.h"
 #include "text/tokenizer.h"
@@ -27,7 +27,7 @@ struct ExpertPicks {
 
 struct WorkerOptions {
   std::size_t queue = 16;              ///< tasks that may wait
-  std::uint64_t saved_states = 0;      ///< bytes for sequences of earlier requests
+  ConversationOptions conversations;   ///< that go on
   std::vector<std::int32_t> stop_ids;  ///< end an answer
 };
 
@@ -72,6 +72,8 @@ class Worker {
   bool submit(const std::shared_ptr<Task>& task);
   /// Nobody waits for the task any more: it is dropped, or stopped within a layer.
   void cancel(const std::shared_ptr<Task>& task);
+  /// The task's answer has arrived: what was kept to continue it after a crash may go.
+  void forget(const Task& task);
 
   /// How many tasks are before it; 0 for the running one; none if it is done.
   std::optional<std::size_t> position(const std::shared_ptr<Task>& task) const;
@@ -95,9 +97,7 @@ class Worker {
   const WorkerOptions options_;
 
   // The worker's thread alone.
-  std::unique_ptr<model::SequenceState> sequence_;
-  std::vector<std::int32_t> held_;  // what the sequence holds
-  StateStore states_;
+  std::unique_ptr<Conversations> conversations_;
   engine::TokenCounts counts_;
 
   mutable std::mutex mutex_;

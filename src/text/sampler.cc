@@ -80,6 +80,11 @@ Result<std::int32_t> Sampler::next(std::span<const float> logits) {
   return id;
 }
 
+void Sampler::replay(std::int32_t id) {
+  if (!options_.is_greedy()) random_.discard(1);
+  if (changes_logits()) ++drawn_[id];
+}
+
 bool Sampler::changes_logits() const {
   return !options_.bias.empty() || options_.presence_penalty != 0 ||
          options_.frequency_penalty != 0;
@@ -109,7 +114,7 @@ Result<std::int32_t> Sampler::choose(std::span<const float> logits) {
     }
     if (logits[id] > logits[best]) best = id;
   }
-  if (options_.greedy || options_.temperature == 0) return static_cast<std::int32_t>(best);
+  if (options_.is_greedy()) return static_cast<std::int32_t>(best);
   highest_ = logits[best];
   candidates_.resize(logits.size());
   for (std::size_t id = 0; id < logits.size(); ++id) {

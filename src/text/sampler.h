@@ -26,6 +26,8 @@ struct SamplingOptions {
   std::vector<std::pair<std::int32_t, float>> bias = {};  ///< by token id
   float presence_penalty = 0;
   float frequency_penalty = 0;
+
+  bool is_greedy() const { return greedy || temperature == 0; }  ///< no random number is taken
 };
 
 /// Fails with ErrorKind::usage and the name of the first option that is out of range.
@@ -41,6 +43,9 @@ class Sampler {
   /// The next token for logits [vocabulary]. Takes one random number unless greedy.
   /// Fails with ErrorKind::number and the id if a logit is NaN or infinite.
   Result<std::int32_t> next(std::span<const float> logits);
+
+  /// Goes on as if next() had just given `id`: for an answer whose beginning is known.
+  void replay(std::int32_t id);
 
   /// Bytes held now: unless greedy, 8 per token of the vocabulary from the first draw on, and 4
   /// more with a bias or penalties.

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "server/client.h"
+#include "server/folder.h"
 #include "server/job_store.h"
 #include "server/multipart.h"
 #include "server/server.h"
@@ -13,21 +14,6 @@ namespace sluice::server {
 namespace {
 
 const std::string kNano = SLUICE_SOURCE_DIR "/models/k3-nano";
-
-class Folder {
- public:
-  Folder() {
-    std::string name = std::filesystem::temp_directory_path() / "sluice-jobs-XXXXXX";
-    path_ = ::mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 StoredJob job_named(const std::string& id, const std::string& batch = {}) {
   StoredJob job;

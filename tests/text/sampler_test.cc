@@ -140,6 +140,18 @@ TEST(Sampler, TheSameSeedGivesTheSameTokens) {
   EXPECT_EQ(different.size(), 20u);
 }
 
+TEST(Sampler, GoesOnAfterWhatIsKnown) {
+  for (const float temperature : {0.0f, 1.0f}) {
+    const SamplingOptions options = {
+        .temperature = temperature, .seed = 9, .presence_penalty = 0.5f, .frequency_penalty = 0.3f};
+    Sampler whole = make(options);
+    Sampler resumed = make(options);
+    for (int i = 0; i < 12; ++i) resumed.replay(whole.next(kLogits).value());
+    for (int i = 0; i < 12; ++i)
+      EXPECT_EQ(resumed.next(kLogits).value(), whole.next(kLogits).value());
+  }
+}
+
 TEST(Sampler, BadLogitsAreAnErrorAndGiveNoToken) {
   for (const float bad : {kNan, kInfinity, -kInfinity}) {
     for (const bool greedy : {false, true}) {

@@ -1,0 +1,94 @@
+// The sequence that the engine works on, and those of other requests, in memory and on disk.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/engine.h"
+#include "server/disk_states.h"
+#include "server/state_store.h"
+#include "server/state_writer.h"
+
+namespace sluice::server {
+
+struct ConversationOptions {
+  std::uint64_t memory = 0;           ///< bytes for copies of sequences
+  std::filesystem::path folder = {};  ///< for those on disk; empty: there are none
+  std::uint64_t disk = 0;             ///< bytes for them
+  std::size_t vocabulary = 0;         ///< of the model
+  std::uint64_t tokenizer_digest = 0;
+};
+
+/// An answer that was begun before.
+struct KnownAnswer {
+  std::vector<std::int32_t> ids;  ///< at least one
+  std::vector<text::TokenLogProbability> trail;
+  std::optional<engine::FinishReason> finish;  ///< it had ended; the sequence holds nothing of it
+};
+
+/// Of one answer among those of a request.
+std::uint64_t answer_key(std::uint64_t request, std::size_t choice);
+
+/// Used by the engine's thread alone, but for forget() and what says how much there is.
+class Conversations {
+ public:
+  /// Fails as Engine::new_sequence() and DiskStates::open() do. The engine must outlive them.
+  static Result<std::unique_ptr<Conversations>> open(engine::Engine& engine,
+                                                     const ConversationOptions& options);
+
+  /// Memory beside that of the copies, in bytes, if there is a disk.
+  static std::uint64_t memory_bytes(std::size_t context, std::size_t vocabulary);
+
+  model::SequenceState& sequence() { return *sequence_; }
+  /// The ids of the sequence. Whoever feeds it says so here.
+  std::vector<std::int32_t>& held() { return held_; }
+
+  /// Makes the sequence hold the longest part of the prompt that is known: held() then says which.
+  /// The logits of its last position if that is all of it, valid until the next call.
+  Result<std::span<const float>> recall(std::span<const std::int32_t> prompt);
+  /// What the sequence holds may be asked for again, also after a crash. `logits`: of its last
+  /// position, or empty.
+  void keep(std::span<const float> logits);
+
+  /// The beginning of the answer under `key`, if it is known; unless it had ended, the sequence
+  /// then holds the prompt and all of it but the last id.
+  std::optional<KnownAnswer> recall_answer(std::uint64_t key, std::span<const std::int32_t> prompt);
+  /// For after a crash: held() is `prompt` ids and the answer so far, of which the last is not in
+  /// the sequence yet. Does nothing if the drive is still busy with what came before.
+  void checkpoint(std::uint64_t key, std::size_t prompt,
+                  std::span<const text::TokenLogProbability> trail);
+  /// The same of an answer that has ended, for the others of its request.
+  void checkpoint_end(std::uint64_t key, std::size_t prompt, std::vector<std::int32_t> ids,
+                      std::span<const text::TokenLogProbability> trail,
+                      engine::FinishReason reason);
+  /// Nobody needs the answer's checkpoints any more.
+  void forget(std::uint64_t key);
+
+  /// Waits until all that is to be on disk is there.
+  void flush() {
+    if (writer_) writer_->flush();
+  }
+  bool has_disk() const { return writer_ != nullptr; }
+  std::size_t count() const { return memory_.count(); }
+  std::uint64_t bytes() const { return memory_.bytes(); }
+  std::size_t disk_count() const { return disk_ ? disk_->count() : 0; }
+  std::uint64_t disk_bytes() const { return disk_ ? disk_->bytes() : 0; }
+
+ private:
+  Conversations(std::uint64_t memory, engine::Engine& engine) : memory_(memory, engine.ledger()) {}
+  void put_aside();
+  bool recall_from_disk(std::span<const std::int32_t> prompt, std::size_t longer_than);
+
+  std::unique_ptr<model::SequenceState> sequence_;
+  std::vector<std::int32_t> held_;
+  StateStore memory_;
+  std::vector<float> logits_;  // of what recall() found
+  std::unique_ptr<DiskStates> disk_;
+  std::unique_ptr<StateWriter> writer_;
+};
+
+}  // namespace sluice::server
