@@ -222,6 +222,21 @@ std::size_t find_bad_scale(const std::byte* scales, std::size_t count) {
                         : static_cast<std::size_t>(static_cast<const std::byte*>(bad) - scales);
 }
 
+Rows slice(const Rows& w, std::size_t first, std::size_t count) {
+  Rows part = w;
+  part.data += first * bytes_per_row(w.format, w.columns);
+  if (w.format == WeightFormat::mxfp4) part.scales += first * (w.columns / 32);
+  part.rows = count;
+  return part;
+}
+
+bool same_order(WeightFormat a, WeightFormat b) {
+  const auto own = [](WeightFormat format) {
+    return format == WeightFormat::bf16 || format == WeightFormat::mxfp4;
+  };
+  return a == b || (!own(a) && !own(b));
+}
+
 std::size_t prepared_floats(std::size_t columns, std::size_t positions) {
   return hwy::RoundUpTo(columns, std::size_t{128}) * positions;
 }

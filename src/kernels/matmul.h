@@ -90,6 +90,12 @@ constexpr std::size_t bytes_per_row(WeightFormat format, std::size_t columns) {
   return columns / block.columns * block.bytes;
 }
 
+/// Rows [first, first + count) of `w`.
+Rows slice(const Rows& w, std::size_t first, std::size_t count);
+
+/// Whether the two formats take activations in the same order (prepare()).
+bool same_order(WeightFormat a, WeightFormat b);
+
 /// Activations prepared for matmul(): the same numbers in the order that the decoders want.
 /// Prepared once and used for all tiles of a matrix and for all matrices with the same input.
 /// Floats of room that `positions` vectors of `columns` numbers need.

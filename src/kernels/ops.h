@@ -104,17 +104,24 @@ void attention_residual(std::span<const float* const> sources, const float* dire
 
 /// Router settings (SPEC 6.6).
 struct Router {
+  /// What a logit becomes, to be chosen and weighed by.
+  enum class Scores : std::uint8_t {
+    sigmoid,
+    softmax,         ///< over all experts
+    picked_softmax,  ///< chosen by the logits as they are, weighed by a softmax over the picks
+  };
+
   std::size_t experts = 0;
   std::size_t top_k = 0;
   std::size_t groups = 1;
   std::size_t top_groups = 1;
-  bool sigmoid = true;  ///< false: softmax scores
-  bool renormalize = true;
+  Scores scores = Scores::sigmoid;
+  bool renormalize = true;  ///< the weights of the picks are divided by their sum
   float scale = 1.0f;
 };
 /// Picks top_k experts for one position from `logits` [experts] (overwritten by the scores), with
-/// selection bias `bias` [experts]. Equal choices: the lower id first. ids, weights: [top_k], best
-/// choice first.
+/// selection bias `bias` [experts], null for none. Equal choices: the lower id first. ids, weights:
+/// [top_k], best choice first.
 void route(const Router& router, float* logits, const float* bias, std::int32_t* ids,
            float* weights);
 

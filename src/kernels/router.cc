@@ -15,7 +15,7 @@ constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
 /// What experts are ranked by. A NaN ranks last; whoever wants an error looks for it in the logits.
 float choice_of(const float* scores, const float* bias, std::size_t expert) {
-  const float choice = scores[expert] + bias[expert];
+  const float choice = bias == nullptr ? scores[expert] : scores[expert] + bias[expert];
   return choice == choice ? choice : kLowest;
 }
 
@@ -70,6 +70,26 @@ void insert(std::size_t top_k, std::size_t expert, float choice, std::size_t& co
   choices[at] = choice;
 }
 
+void make_scores(const Router& router, float* logits) {
+  switch (router.scores) {
+    case Router::Scores::sigmoid:
+      return sigmoid(logits, router.experts, logits);
+    case Router::Scores::softmax:
+      return softmax(logits, router.experts);
+    case Router::Scores::picked_softmax:
+      return;
+  }
+}
+
+/// The weights of the picks from their scores.
+void weigh(const Router& router, float* weights) {
+  if (router.scores == Router::Scores::picked_softmax) softmax(weights, router.top_k);
+  float sum = 0.0f;
+  for (std::size_t i = 0; i < router.top_k; ++i) sum += weights[i];
+  const float divisor = router.renormalize ? sum + 1e-20f : 1.0f;
+  for (std::size_t i = 0; i < router.top_k; ++i) weights[i] = weights[i] / divisor * router.scale;
+}
+
 }  // namespace
 
 void route(const Router& router, float* logits, const float* bias, std::int32_t* ids,
@@ -78,24 +98,15 @@ void route(const Router& router, float* logits, const float* bias, std::int32_t*
   SLUICE_CHECK(router.top_k > 0 && router.groups <= kMostGroups);
   SLUICE_CHECK(router.experts == group_size * router.groups);
   SLUICE_CHECK(router.top_k <= group_size * std::min(router.groups, router.top_groups));
-  if (router.sigmoid) {
-    sigmoid(logits, router.experts, logits);
-  } else {
-    softmax(logits, router.experts);
-  }
+  make_scores(router, logits);
   const auto allowed = allowed_groups(router, logits, bias);
   std::size_t count = 0;
   for (std::size_t e = 0; e < router.experts; ++e) {
     if (!allowed[e / group_size]) continue;
     insert(router.top_k, e, choice_of(logits, bias, e), count, ids, weights);
   }
-  float sum = 0.0f;
-  for (std::size_t i = 0; i < router.top_k; ++i) {
-    weights[i] = logits[ids[i]];
-    sum += weights[i];
-  }
-  const float divisor = router.renormalize && router.top_k > 1 ? sum + 1e-20f : 1.0f;
-  for (std::size_t i = 0; i < router.top_k; ++i) weights[i] = weights[i] / divisor * router.scale;
+  for (std::size_t i = 0; i < router.top_k; ++i) weights[i] = logits[ids[i]];
+  weigh(router, weights);
 }
 
 }  // namespace sluice::kernels

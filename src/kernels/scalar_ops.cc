@@ -177,12 +177,11 @@ void attention_residual(std::span<const float* const> sources, const float* dire
 void route(const Router& router, float* logits, const float* bias, std::int32_t* ids,
            float* weights) {
   const std::size_t size = router.experts / router.groups;
-  if (router.sigmoid) {
-    sigmoid(logits, router.experts, logits);
-  } else {
-    softmax(logits, router.experts);
-  }
-  const auto choice = [&](std::size_t e) { return logits[e] + bias[e]; };
+  if (router.scores == Router::Scores::sigmoid) sigmoid(logits, router.experts, logits);
+  if (router.scores == Router::Scores::softmax) softmax(logits, router.experts);
+  const auto choice = [&](std::size_t e) {
+    return bias == nullptr ? logits[e] : logits[e] + bias[e];
+  };
   const auto rating = [&](std::size_t group) {
     float best[2] = {-std::numeric_limits<float>::infinity(),
                      size > 1 ? -std::numeric_limits<float>::infinity() : 0.0f};
@@ -210,10 +209,11 @@ void route(const Router& router, float* logits, const float* bias, std::int32_t*
     }
     ids[i] = static_cast<std::int32_t>(best);
     weights[i] = logits[best];
-    sum += weights[i];
   }
+  if (router.scores == Router::Scores::picked_softmax) softmax(weights, router.top_k);
+  for (std::size_t i = 0; i < router.top_k; ++i) sum += weights[i];
   for (std::size_t i = 0; i < router.top_k; ++i) {
-    if (router.renormalize && router.top_k > 1) weights[i] /= sum + 1e-20f;
+    if (router.renormalize) weights[i] /= sum + 1e-20f;
     weights[i] *= router.scale;
   }
 }

@@ -14,9 +14,6 @@
 namespace sluice::model {
 namespace {
 
-// More faults than this tell nobody more.
-constexpr std::size_t kMostFaults = 50;
-
 std::uint64_t hash_of(std::string_view name) { return std::hash<std::string_view>{}(name); }
 
 void sort_and_join(std::vector<io::Extent>& extents) {
@@ -167,7 +164,7 @@ void BlueprintBuilder::check_shape(const std::string& name, const store::Shape& 
 Matrix BlueprintBuilder::matrix(const std::string& name, std::size_t rows, std::size_t columns,
                                 std::size_t rows_together) {
   const std::array<std::uint64_t, 2> expected = {rows, columns};
-  const auto found = find(name, {Wanted::Kind::matrix, expected});
+  const auto found = find(name, {expected});
   if (!found) return {};
   const auto format = format_of(name, found->dtype);
   const std::size_t before = faults_.size();
@@ -188,7 +185,7 @@ Matrix BlueprintBuilder::matrix(const std::string& name, std::size_t rows, std::
 
 Vector BlueprintBuilder::vector(const std::string& name, std::size_t count, bool padded) {
   const std::array<std::uint64_t, 1> expected = {count};
-  const auto found = find(name, {Wanted::Kind::vector, expected, padded});
+  const auto found = find(name, {expected, padded});
   if (!found) return {};
   const auto format = plain_format(name, found->dtype);
   if (!format) return {};
@@ -209,7 +206,7 @@ Vector BlueprintBuilder::vector(const std::string& name, std::size_t count, bool
 EmbeddingTable BlueprintBuilder::embedding(const std::string& name, std::size_t rows,
                                            std::size_t columns, bool tied) {
   const std::array<std::uint64_t, 2> expected = {rows, columns};
-  const Wanted wanted = {Wanted::Kind::matrix, expected};
+  const Wanted wanted = {expected};
   const auto found = tied ? tensors_.find(name, wanted) : find(name, wanted);
   if (!found) return {};  // a tied one will be missed as the head
   if (!tied) check_shape(name, found->shape, expected);
@@ -217,93 +214,6 @@ EmbeddingTable BlueprintBuilder::embedding(const std::string& name, std::size_t 
   if (!format) return {};
   blueprint_.embedding = {found->extent, *format, rows, columns};
   return blueprint_.embedding;
-}
-
-void BlueprintBuilder::note_part(const std::string& name, const SourceTensor& found,
-                                 const Wanted& wanted, std::size_t part,
-                                 weights::ExpertLayer& layer, weights::ExpertPlace& place) {
-  check_shape(name, found.shape, wanted.shape);
-  layer.part_bytes[part] = wanted.shape[0] * wanted.shape[1] * bytes_of(found.dtype);
-  place.file[part] = found.extent.file;
-  place.offset[part] = found.extent.offset;
-}
-
-void BlueprintBuilder::packed_part(const std::string& name, Wanted::Kind kind, std::size_t rows,
-                                   std::size_t columns, std::size_t part,
-                                   weights::ExpertLayer& layer, weights::ExpertPlace& place) {
-  const std::array<std::uint64_t, 2> expected = {rows, columns};
-  const Wanted wanted = {kind, expected};
-  const auto found = find(name, wanted);
-  if (!found) return;
-  if (found->dtype == DType::u8) {
-    note_part(name, *found, wanted, part, layer, place);
-  } else {
-    faults_.push_back(fmt::format("tensor {}: type {} where {} is expected", name,
-                                  name_of(found->dtype), name_of(DType::u8)));
-  }
-}
-
-void BlueprintBuilder::packed_expert(const std::string& prefix,
-                                     std::span<const ExpertMatrix, 3> matrices,
-                                     weights::ExpertLayer& layer, weights::ExpertPlace& place) {
-  layer.parts = 6;
-  for (std::size_t i = 0; i < 3; ++i) {
-    const auto& [name, rows, columns] = matrices[i];
-    packed_part(fmt::format("{}{}.weight_packed", prefix, name), Wanted::Kind::packed_codes, rows,
-                columns / 2, 2 * i, layer, place);
-    packed_part(fmt::format("{}{}.weight_scale", prefix, name), Wanted::Kind::packed_scales, rows,
-                columns / 32, 2 * i + 1, layer, place);
-  }
-}
-
-void BlueprintBuilder::plain_expert(const std::string& prefix,
-                                    std::span<const ExpertMatrix, 3> matrices,
-                                    weights::ExpertLayer& layer, weights::ExpertPlace& place) {
-  layer.parts = 3;
-  for (std::size_t i = 0; i < 3; ++i) {
-    const std::string name = fmt::format("{}{}.weight", prefix, matrices[i].name);
-    const std::array<std::uint64_t, 2> expected = {matrices[i].rows, matrices[i].columns};
-    const Wanted wanted = {Wanted::Kind::matrix, expected};
-    const auto found = find(name, wanted);
-    if (!found) continue;
-    const auto format = plain_format(name, found->dtype);
-    // The first expert's type is the layer's.
-    if (format && layer.experts.empty() && i == 0) expert_format_ = *format;
-    if (format && *format != expert_format_) {
-      faults_.push_back(fmt::format("tensor {}: the experts of a layer must be of one type", name));
-    }
-    note_part(name, *found, wanted, i, layer, place);
-  }
-}
-
-kernels::WeightFormat BlueprintBuilder::experts(const std::string& prefix, std::size_t count,
-                                                std::span<const ExpertMatrix, 3> matrices) {
-  const TensorClass outside = class_;
-  class_ = TensorClass::experts;
-  auto& layer = blueprint_.blocks.expert_layers[static_cast<std::size_t>(layer_)];
-  const bool packed = tensors_.has(fmt::format("{}0.{}.weight_packed", prefix, matrices[0].name));
-  if (packed) {
-    expert_format_ = kernels::WeightFormat::mxfp4;
-    for (const ExpertMatrix& matrix : matrices) {
-      if (matrix.columns % 32 == 0) continue;
-      faults_.push_back(fmt::format("tensors {}*.{}: {} columns, but MXFP4 needs a multiple of 32",
-                                    prefix, matrix.name, matrix.columns));
-    }
-  }
-  if (faults_.size() <= kMostFaults) layer.experts.reserve(count);
-  for (std::size_t expert = 0; expert < count; ++expert) {
-    if (faults_.size() > kMostFaults) break;
-    weights::ExpertPlace place;
-    const std::string expert_prefix = fmt::format("{}{}.", prefix, expert);
-    if (packed) {
-      packed_expert(expert_prefix, matrices, layer, place);
-    } else {
-      plain_expert(expert_prefix, matrices, layer, place);
-    }
-    layer.experts.push_back(place);
-  }
-  class_ = outside;
-  return expert_format_;
 }
 
 void BlueprintBuilder::leave_out(std::string_view prefix) {

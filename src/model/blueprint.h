@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "kernels/matmul.h"
+#include "model/expert_layout.h"
 #include "model/tensor_source.h"
 #include "weights/blocks.h"
 
@@ -100,17 +101,9 @@ class BlueprintBuilder {
   EmbeddingTable embedding(const std::string& name, std::size_t rows, std::size_t columns,
                            bool tied = false);
 
-  /// A routed expert matrix: w1 (gate), w2 (down) or w3 (up).
-  struct ExpertMatrix {
-    const char* name;
-    std::size_t rows;
-    std::size_t columns;
-  };
-  /// `count` experts named `prefix`0 .. with three matrices each: MXFP4 when "weight_packed" is
-  /// there (parts: packed and scale of each matrix in turn), else plain (parts: the matrices).
-  /// Returns their format.
-  kernels::WeightFormat experts(const std::string& prefix, std::size_t count,
-                                std::span<const ExpertMatrix, 3> matrices);
+  /// The routed experts of the section's layer. What the first one's tensors are tells how all of
+  /// them are stored.
+  ExpertLayout experts(const WantedExperts& wanted);
 
   /// Tensors whose names start so are left out, and listed.
   void leave_out(std::string_view prefix);
@@ -119,30 +112,31 @@ class BlueprintBuilder {
   Result<Blueprint> finish();
 
  private:
+  // More faults than this tell nobody more.
+  static constexpr std::size_t kMostFaults = 50;
+
   std::optional<SourceTensor> find(const std::string& name, const Wanted& wanted);
   std::optional<kernels::WeightFormat> format_of(const std::string& name, DType dtype);
   std::optional<kernels::WeightFormat> plain_format(const std::string& name, DType dtype);
   void check_shape(const std::string& name, const store::Shape& found,
                    std::span<const std::uint64_t> expected);
   void note_use(const std::string& name, const SourceTensor& found);
-  /// Where part `part` of an expert lies; all experts of a layer must agree in its size.
-  void note_part(const std::string& name, const SourceTensor& found, const Wanted& wanted,
-                 std::size_t part, weights::ExpertLayer& layer, weights::ExpertPlace& place);
-  void packed_part(const std::string& name, Wanted::Kind kind, std::size_t rows,
-                   std::size_t columns, std::size_t part, weights::ExpertLayer& layer,
-                   weights::ExpertPlace& place);
-  void plain_expert(const std::string& prefix, std::span<const ExpertMatrix, 3> matrices,
-                    weights::ExpertLayer& layer, weights::ExpertPlace& place);
-  void packed_expert(const std::string& prefix, std::span<const ExpertMatrix, 3> matrices,
-                     weights::ExpertLayer& layer, weights::ExpertPlace& place);
   void account_for_the_rest();
+
+  // blueprint_experts.cc
+  struct ExpertPart;
+  struct ExpertMatrixNames;
+  ExpertMatrix expert_matrix(const ExpertMatrixNames& names, std::size_t rows, std::size_t columns,
+                             bool bias, std::vector<ExpertPart>& parts);
+  std::vector<ExpertPart> expert_parts(const WantedExperts& wanted, ExpertLayout& layout);
+  std::optional<SourceTensor> find_part(const std::string& name, const ExpertPart& part,
+                                        std::span<const std::uint64_t> shape);
 
   TensorSource& tensors_;
   Blueprint blueprint_;
   TensorClass class_ = TensorClass::trunk;
   int layer_ = -1;
   bool in_head_ = false;
-  kernels::WeightFormat expert_format_ = kernels::WeightFormat::f32;  // of the layer at hand
   std::vector<std::string> left_out_prefixes_;
   std::vector<std::uint64_t> used_;  // hashes of the names asked for
   std::vector<std::string> faults_;

@@ -27,7 +27,7 @@ std::size_t rows_per_item(kernels::WeightFormat format, std::size_t columns) {
 }
 
 const float* Input::prepared_for(kernels::WeightFormat format) {
-  if (format_ != format) {
+  if (!format_ || !kernels::same_order(*format_, format)) {
     kernels::prepare(format, x_, columns_, columns_, positions_, room_);
     format_ = format;
   }

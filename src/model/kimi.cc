@@ -170,17 +170,21 @@ struct KimiFamily {
 using KimiArchitecture = DecoderArchitecture<KimiFamily>;
 
 /// What SPEC 2 gives as F32; all else is BF16.
-constexpr std::array<std::string_view, 5> kFloat32Suffixes = {
-    "_conv1d.weight", ".A_log", ".dt_bias", ".o_norm.weight", ".e_score_correction_bias"};
+constexpr std::array<ReleaseHabits::Suffix, 5> kSuffixes = {
+    {{"_conv1d.weight", DType::f32},
+     {".A_log", DType::f32},
+     {".dt_bias", DType::f32},
+     {".o_norm.weight", DType::f32},
+     {".e_score_correction_bias", DType::f32}}};
 
 constexpr std::size_t kMostImaginedExperts = std::size_t{1} << 20;
 
 ReleaseHabits habits_of(const KimiConfig& config) {
   ReleaseHabits habits;
-  habits.float32_suffixes = kFloat32Suffixes;
+  habits.suffixes = kSuffixes;
   // A_log has a value per head, but K3 stores as many as a head is wide.
   if (config.model_type == "kimi_k3") habits.padding = config.kda.dim;
-  habits.packed_experts = config.packed_experts;
+  if (config.packed_experts) habits.packed_experts = DType::u8;
   return habits;
 }
 

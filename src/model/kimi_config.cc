@@ -89,15 +89,16 @@ void read_moe(Fields& fields, KimiConfig& config) {
     fields.fault("moe_router_activation_func",
                  fmt::format("'{}' is not supported, only sigmoid and softmax", scores));
   }
-  moe.router.sigmoid = scores == "sigmoid";
-  moe.router.renormalize = fields.flag("moe_renormalize");
+  if (scores == "softmax") moe.router.scores = kernels::Router::Scores::softmax;
+  // One expert alone keeps its score.
+  moe.router.renormalize = fields.flag("moe_renormalize") && moe.router.top_k > 1;
   moe.router.scale = static_cast<float>(fields.number("routed_scaling_factor", 1e-6, 1e6));
   moe.width = fields.count("moe_intermediate_size", 1, kMost);
   moe.latent = fields.count_or("routed_expert_hidden_size", 0, 1, kMost);
   moe.latent_norm = fields.flag_or("latent_moe_use_norm", false);
   moe.shared_width = fields.count_or("num_shared_experts", 0, 0, 4096) * moe.width;
-  moe.first_layer = fields.count("first_k_dense_replace", 0, kMost);
-  moe.frequency = fields.count_or("moe_layer_freq", 1, 1, kMost);
+  config.first_moe_layer = fields.count("first_k_dense_replace", 0, kMost);
+  config.moe_frequency = fields.count_or("moe_layer_freq", 1, 1, kMost);
   fields.expect("topk_method", "noaux_tc");
   fields.unused(Kind::flag, {"use_grouped_topk"});  // num_expert_group decides
 }

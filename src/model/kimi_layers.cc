@@ -10,6 +10,18 @@ ResidualMix find_mix(BlueprintBuilder& builder, const std::string& name, std::si
           builder.vector(name + "_proj.weight", hidden)};
 }
 
+MoeNames moe_names(const std::string& prefix) {
+  MoeNames names;
+  names.router = prefix + "gate.weight";
+  names.choice_bias = prefix + "gate.e_score_correction_bias";
+  names.latent_down = prefix + "routed_expert_down_proj.weight";
+  names.latent_norm = prefix + "routed_expert_norm.weight";
+  names.latent_up = prefix + "routed_expert_up_proj.weight";
+  names.shared = mlp_names(prefix + "shared_experts.");
+  names.experts = {.prefix = prefix + "experts.", .gate = "w1", .down = "w2", .up = "w3"};
+  return names;
+}
+
 KimiLayer find_layer(BlueprintBuilder& builder, const KimiConfig& config, std::size_t index) {
   const std::string prefix = fmt::format("{}model.layers.{}.", config.tensor_prefix, index);
   builder.section(TensorClass::trunk, static_cast<int>(index));
@@ -29,9 +41,10 @@ KimiLayer find_layer(BlueprintBuilder& builder, const KimiConfig& config, std::s
     layer.mla = find_mla(builder, prefix + "self_attn.", config.mla, config.hidden);
   }
   if (layer.is_moe) {
-    layer.moe = find_moe(builder, prefix + "block_sparse_moe.", config.moe, config.hidden, index);
+    layer.moe = find_moe(builder, moe_names(prefix + "block_sparse_moe."), config.moe,
+                         config.hidden, index);
   } else {
-    layer.mlp = find_mlp(builder, prefix + "mlp.", config.dense_width, config.hidden);
+    layer.mlp = find_mlp(builder, mlp_names(prefix + "mlp."), config.dense_width, config.hidden);
   }
   return layer;
 }
@@ -75,7 +88,7 @@ KimiScratch lay_out_kimi(Arena& arena, const KimiConfig& config, const Shape& sh
   arena.back_to(mark);
   s.mla = lay_out_mla(arena, config.mla, limits.positions, limits.context, threads);
   arena.back_to(mark);
-  if (config.moe.first_layer > 0 || config.moe.frequency > 1) {
+  if (config.first_moe_layer > 0 || config.moe_frequency > 1) {
     s.mlp = lay_out_mlp(arena, config.dense_width, limits.positions);
     arena.back_to(mark);
   }

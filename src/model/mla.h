@@ -7,12 +7,28 @@
 #include "model/arena.h"
 #include "model/blueprint.h"
 #include "model/executor.h"
-#include "model/kimi_config.h"
 #include "model/layer_caches.h"
 #include "model/rows.h"
 #include "model/vectors.h"
 
 namespace sluice::model {
+
+/// Epsilon of the two norms inside MLA: the released code leaves it at its class default, whatever
+/// rms_norm_eps says (SPEC 6.5, trap 5).
+inline constexpr float kMlaNormEpsilon = 1e-6f;
+
+struct MlaConfig {
+  std::size_t heads = 0;
+  std::size_t query_rank = 0;  ///< 0: queries are projected in one step
+  std::size_t latent = 0;      ///< kv_lora_rank
+  std::size_t nope = 0;
+  std::size_t rope = 0;  ///< named so, never rotated
+  std::size_t value = 0;
+  bool output_gate = false;
+  std::size_t query_width() const { return heads * (nope + rope); }
+  std::size_t cache_width() const { return latent + rope; }
+  std::size_t output_width() const { return heads * value; }
+};
 
 /// The weights of one MLA layer.
 struct MlaWeights {

@@ -2,13 +2,17 @@
 
 namespace sluice::model {
 
-MlpWeights find_mlp(BlueprintBuilder& builder, const std::string& prefix, std::size_t width,
+MlpNames mlp_names(const std::string& prefix) {
+  return {prefix + "gate_proj.weight", prefix + "up_proj.weight", prefix + "down_proj.weight"};
+}
+
+MlpWeights find_mlp(BlueprintBuilder& builder, const MlpNames& names, std::size_t width,
                     std::size_t hidden) {
   MlpWeights w;
   // In the order in which run_mlp() uses them.
-  w.gate = builder.matrix(prefix + "gate_proj.weight", width, hidden);
-  w.up = builder.matrix(prefix + "up_proj.weight", width, hidden);
-  w.down = builder.matrix(prefix + "down_proj.weight", hidden, width);
+  w.gate = builder.matrix(names.gate, width, hidden);
+  w.up = builder.matrix(names.up, width, hidden);
+  w.down = builder.matrix(names.down, hidden, width);
   return w;
 }
 

@@ -1,6 +1,8 @@
 // A dense feed-forward network, also the shared experts: down(glu(gate x, up x)).
 #pragma once
 
+#include <string>
+
 #include "base/result.h"
 #include "kernels/ops.h"
 #include "model/arena.h"
@@ -14,7 +16,14 @@ struct MlpWeights {
   Matrix down;      ///< [hidden, width]
 };
 
-MlpWeights find_mlp(BlueprintBuilder& builder, const std::string& prefix, std::size_t width,
+/// What a container calls the three.
+struct MlpNames {
+  std::string gate, up, down;
+};
+/// As releases of safetensors do: `prefix`gate_proj.weight and so on.
+MlpNames mlp_names(const std::string& prefix);
+
+MlpWeights find_mlp(BlueprintBuilder& builder, const MlpNames& names, std::size_t width,
                     std::size_t hidden);
 
 struct MlpScratch {

@@ -1,9 +1,8 @@
 #include "model/moe.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -63,32 +62,28 @@ class Picks {
 struct ExpertRows {
   kernels::Rows gate, down, up;
 
-  ExpertRows(const weights::ReadyExpert& expert, kernels::WeightFormat format, std::size_t width,
+  ExpertRows(const weights::ReadyExpert& expert, const ExpertLayout& layout, std::size_t width,
              std::size_t inner) {
-    const bool packed = format == kernels::WeightFormat::mxfp4;
-    const auto rows = [&](std::size_t matrix, std::size_t count, std::size_t columns) {
-      return packed ? kernels::Rows{format, expert.part[2 * matrix], expert.part[2 * matrix + 1],
-                                    count, columns}
-                    : kernels::Rows{format, expert.part[matrix], nullptr, count, columns};
+    const auto rows = [&](const ExpertMatrix& matrix, std::size_t count, std::size_t columns) {
+      return kernels::Rows{matrix.format, expert.part[matrix.data],
+                           matrix.scales ? expert.part[*matrix.scales] : nullptr, count, columns};
     };
-    gate = rows(0, inner, width);
-    down = rows(1, width, inner);
-    up = rows(2, inner, width);
+    gate = rows(layout.gate, layout.by_turns ? 2 * inner : inner, width);
+    down = rows(layout.down, width, inner);
+    if (!layout.by_turns) up = rows(layout.up, inner, width);
   }
 };
 
-kernels::Rows slice(const kernels::Rows& w, std::size_t first, std::size_t count) {
-  kernels::Rows part = w;
-  part.data += first * kernels::bytes_per_row(w.format, w.columns);
-  if (w.scales != nullptr) part.scales += first * (w.columns / 32);
-  part.rows = count;
-  return part;
-}
-
 bool scales_are_numbers(const kernels::Rows& w) {
-  if (w.scales == nullptr) return true;
+  if (w.format != kernels::WeightFormat::mxfp4) return true;
   const std::size_t count = w.rows * (w.columns / 32);
   return kernels::find_bad_scale(w.scales, count) == count;
+}
+
+void add_bias(const float* bias, std::size_t count, std::size_t rows, std::size_t stride,
+              float* y) {
+  if (bias == nullptr) return;
+  for (std::size_t row = 0; row < rows; ++row) kernels::add(bias, count, y + row * stride);
 }
 
 /// Runs one layer's routed experts.
@@ -98,6 +93,7 @@ class RoutedExperts {
                 Executor& executor, const MoeScratch& scratch, const Picks& picks,
                 std::size_t width)
       : weights_(weights),
+        layout_(weights.experts),
         config_(config),
         glu_(glu),
         executor_(executor),
@@ -121,48 +117,118 @@ class RoutedExperts {
     const std::string name = executor_.is_traced() ? fmt::format("expert {}", expert.id) : "";
     const TraceSpan traced = executor_.span("expert", name);
     const std::size_t inner = config_.width;
-    const ExpertRows rows(expert, weights_.expert_format, width_, inner);
+    const ExpertRows rows(expert, layout_, width_, inner);
+    const Biases biases = decode_biases(expert);
     const auto picks = picks_.of(expert.id);
     for (std::size_t i = 0; i < picks.size(); ++i) {
       std::copy_n(z + picks[i].row * width_, width_, scratch_.gathered + i * width_);
     }
     Input gathered(scratch_.gathered, width_, picks.size(), scratch_.expert_prepared);
-    const float* prepared = gathered.prepared_for(weights_.expert_format);
-    std::atomic<bool> good{true};
-    const std::size_t step = rows_per_item(weights_.expert_format, width_);
-    executor_.parallel((inner + step - 1) / step, [&](std::size_t item, int) {
-      const std::size_t first = item * step;
-      const std::size_t count = std::min(step, inner - first);
-      if (!inner_rows(rows, prepared, picks.size(), first, count)) good = false;
-    });
+    bool good = compute_inner(rows, biases, gathered);
     Input activated(scratch_.gate, inner, picks.size(), scratch_.expert_prepared);
-    prepared = activated.prepared_for(weights_.expert_format);
     float* const out = scratch_.contributions + picks_.first(expert.id) * width_;
-    const std::size_t down_step = rows_per_item(weights_.expert_format, inner);
-    executor_.parallel((width_ + down_step - 1) / down_step, [&](std::size_t item, int) {
-      const std::size_t first = item * down_step;
-      const auto part = slice(rows.down, first, std::min(down_step, width_ - first));
-      if (!scales_are_numbers(part)) good = false;
-      kernels::matmul(part, prepared, picks.size(), out + first, width_);
-    });
+    good = compute_down(rows.down, biases.down, activated, out) && good;
     if (!good || !kernels::all_finite(out, picks.size() * width_))
       return bad_number(expert.id, good);
     return {};
   }
 
-  /// Rows [first, first + count) of gate and up, and their glu, for all picks.
-  bool inner_rows(const ExpertRows& rows, const float* prepared, std::size_t picks,
-                  std::size_t first, std::size_t count) const {
+  /// Null without biases.
+  struct Biases {
+    const float* gate = nullptr;  // by turns: of both
+    const float* up = nullptr;
+    const float* down = nullptr;
+  };
+
+  Biases decode_biases(const weights::ReadyExpert& expert) const {
+    float* room = scratch_.biases;
+    const auto decode = [&](const ExpertMatrix& matrix, std::size_t count) {
+      if (!matrix.bias) return static_cast<const float*>(nullptr);
+      float* const out = std::exchange(room, room + count);
+      kernels::decode_row({matrix.bias_format, expert.part[*matrix.bias], nullptr, 1, count}, 0,
+                          out);
+      return static_cast<const float*>(out);
+    };
     const std::size_t inner = config_.width;
-    const auto gate = slice(rows.gate, first, count);
-    const auto up = slice(rows.up, first, count);
-    kernels::matmul(gate, prepared, picks, scratch_.gate + first, inner);
-    kernels::matmul(up, prepared, picks, scratch_.up + first, inner);
-    for (std::size_t i = 0; i < picks; ++i) {
-      float* const at = scratch_.gate + i * inner + first;
-      kernels::glu(glu_, at, scratch_.up + i * inner + first, count, at);
+    Biases biases;
+    biases.gate = decode(layout_.gate, layout_.by_turns ? 2 * inner : inner);
+    if (!layout_.by_turns) biases.up = decode(layout_.up, inner);
+    biases.down = decode(layout_.down, width_);
+    return biases;
+  }
+
+  /// scratch.gate = glu(gate x, up x) for all picks. False when a scale is no number.
+  bool compute_inner(const ExpertRows& rows, const Biases& biases, Input& x) {
+    const std::size_t inner = config_.width;
+    const std::size_t step = rows_per_item(layout_.gate.format, width_);
+    const std::size_t items = (inner + step - 1) / step;
+    std::atomic<bool> good{true};
+    const auto count_of = [&](std::size_t item) { return std::min(step, inner - item * step); };
+    const auto multiply = [&](const kernels::Rows& w, const float* bias, const float* prepared,
+                              std::size_t item, float* out) {
+      const std::size_t first = item * step;
+      const auto part = kernels::slice(w, first, count_of(item));
+      if (!scales_are_numbers(part)) good = false;
+      kernels::matmul(part, prepared, x.positions(), out + first, inner);
+      add_bias(bias == nullptr ? nullptr : bias + first, part.rows, x.positions(), inner,
+               out + first);
+    };
+    const float* prepared = x.prepared_for(layout_.gate.format);
+    const bool apart =
+        !layout_.by_turns && !kernels::same_order(layout_.gate.format, layout_.up.format);
+    if (apart) {
+      executor_.parallel(items, [&](std::size_t item, int) {
+        multiply(rows.gate, biases.gate, prepared, item, scratch_.gate);
+      });
+      prepared = x.prepared_for(layout_.up.format);
     }
-    return scales_are_numbers(gate) && scales_are_numbers(up);
+    executor_.parallel(items, [&](std::size_t item, int) {
+      if (layout_.by_turns) {
+        if (!pairs(rows.gate, biases.gate, prepared, x.positions(), item * step, count_of(item)))
+          good = false;
+      } else {
+        if (!apart) multiply(rows.gate, biases.gate, prepared, item, scratch_.gate);
+        multiply(rows.up, biases.up, prepared, item, scratch_.up);
+      }
+      for (std::size_t i = 0; i < x.positions(); ++i) {
+        float* const at = scratch_.gate + i * inner + item * step;
+        kernels::glu(glu_, at, scratch_.up + i * inner + item * step, count_of(item), at);
+      }
+    });
+    return good;
+  }
+
+  /// Gate and up of rows that lie by turns, from row `first` of each on.
+  bool pairs(const kernels::Rows& w, const float* bias, const float* prepared, std::size_t picks,
+             std::size_t first, std::size_t count) const {
+    const std::size_t inner = config_.width;
+    const auto part = kernels::slice(w, 2 * first, 2 * count);
+    float* const both = scratch_.pairs + 2 * first;
+    kernels::matmul(part, prepared, picks, both, 2 * inner);
+    add_bias(bias == nullptr ? nullptr : bias + 2 * first, 2 * count, picks, 2 * inner, both);
+    for (std::size_t i = 0; i < picks; ++i) {
+      for (std::size_t row = 0; row < count; ++row) {
+        scratch_.gate[i * inner + first + row] = both[i * 2 * inner + 2 * row];
+        scratch_.up[i * inner + first + row] = both[i * 2 * inner + 2 * row + 1];
+      }
+    }
+    return scales_are_numbers(part);
+  }
+
+  /// out [picks, W]. False when a scale is no number.
+  bool compute_down(const kernels::Rows& down, const float* bias, Input& x, float* out) {
+    const float* const prepared = x.prepared_for(down.format);
+    const std::size_t step = rows_per_item(down.format, config_.width);
+    std::atomic<bool> good{true};
+    executor_.parallel((width_ + step - 1) / step, [&](std::size_t item, int) {
+      const std::size_t first = item * step;
+      const auto part = kernels::slice(down, first, std::min(step, width_ - first));
+      if (!scales_are_numbers(part)) good = false;
+      kernels::matmul(part, prepared, x.positions(), out + first, width_);
+      add_bias(bias == nullptr ? nullptr : bias + first, part.rows, x.positions(), width_,
+               out + first);
+    });
+    return good;
   }
 
   Status bad_number(std::int32_t expert, bool scales_good) const {
@@ -175,6 +241,7 @@ class RoutedExperts {
   }
 
   const MoeWeights& weights_;
+  const ExpertLayout& layout_;
   const MoeConfig& config_;
   const kernels::Glu& glu_;
   Executor& executor_;
@@ -194,35 +261,46 @@ void sum_contributions(const Picks& picks, const MoeConfig& config, const MoeScr
   }
 }
 
+/// Picks experts for one row of logits, which become scores.
+void route_row(const MoeWeights& weights, const MoeConfig& config, const VectorTable& vectors,
+               const MoeScratch& scratch, std::size_t row) {
+  const kernels::Router& router = config.router;
+  float* const logits = scratch.logits + row * router.experts;
+  if (weights.router_bias) kernels::add(vectors[*weights.router_bias], router.experts, logits);
+  kernels::route(router, logits, weights.choice_bias ? vectors[*weights.choice_bias] : nullptr,
+                 scratch.ids + row * router.top_k, scratch.weights + row * router.top_k);
+}
+
 }  // namespace
 
-MoeWeights find_moe(BlueprintBuilder& builder, const std::string& prefix, const MoeConfig& config,
+MoeWeights find_moe(BlueprintBuilder& builder, const MoeNames& names, const MoeConfig& config,
                     std::size_t hidden, std::size_t layer) {
   const std::size_t width = expert_input_width(config, hidden);
+  const auto optional_vector = [&](const std::string& name) {
+    return name.empty() ? std::nullopt : std::optional(builder.vector(name, config.router.experts));
+  };
   MoeWeights w;
   w.layer = layer;
   // In the order in which run_moe() uses them.
-  w.router = builder.matrix(prefix + "gate.weight", config.router.experts, hidden);
-  w.bias = builder.vector(prefix + "gate.e_score_correction_bias", config.router.experts);
+  w.router = builder.matrix(names.router, config.router.experts, hidden);
+  w.router_bias = optional_vector(names.router_bias);
+  w.choice_bias = optional_vector(names.choice_bias);
   if (config.latent > 0) {
-    w.latent_down =
-        builder.matrix(prefix + "routed_expert_down_proj.weight", config.latent, hidden);
+    w.latent_down = builder.matrix(names.latent_down, config.latent, hidden);
   }
   if (config.shared_width > 0) {
-    w.shared = find_mlp(builder, prefix + "shared_experts.", config.shared_width, hidden);
+    w.shared = find_mlp(builder, names.shared, config.shared_width, hidden);
   }
   if (config.latent > 0) {
-    if (config.latent_norm) {
-      w.latent_norm = builder.vector(prefix + "routed_expert_norm.weight", config.latent);
-    }
-    w.latent_up = builder.matrix(prefix + "routed_expert_up_proj.weight", hidden, config.latent);
+    if (config.latent_norm) w.latent_norm = builder.vector(names.latent_norm, config.latent);
+    w.latent_up = builder.matrix(names.latent_up, hidden, config.latent);
   }
-  const std::array<BlueprintBuilder::ExpertMatrix, 3> matrices = {{
-      {"w1", config.width, width},
-      {"w2", width, config.width},
-      {"w3", config.width, width},
-  }};
-  w.expert_format = builder.experts(prefix + "experts.", config.router.experts, matrices);
+  WantedExperts experts = names.experts;
+  experts.count = config.router.experts;
+  experts.width = width;
+  experts.inner = config.width;
+  experts.bias = config.expert_bias;
+  w.experts = builder.experts(experts);
   return w;
 }
 
@@ -245,6 +323,8 @@ MoeScratch lay_out_moe(Arena& arena, const MoeConfig& config, std::size_t hidden
   s.gathered = arena.take(positions * width);
   s.gate = arena.take(positions * config.width);
   s.up = arena.take(positions * config.width);
+  s.pairs = arena.take(config.by_turns ? 2 * positions * config.width : 0);
+  s.biases = arena.take(config.expert_bias ? 2 * config.width + width : 0);
   s.expert_prepared =
       arena.take(kernels::prepared_floats(std::max(width, config.width), positions));
   return s;
@@ -261,9 +341,7 @@ Status run_moe(const MoeWeights& weights, const MoeConfig& config, const kernels
     return fail(ErrorKind::number, "layer {}: the router's scores are not finite", weights.layer);
   }
   for (std::size_t row = 0; row < positions; ++row) {
-    kernels::route(config.router, scratch.logits + row * config.router.experts,
-                   vectors[weights.bias], scratch.ids + row * config.router.top_k,
-                   scratch.weights + row * config.router.top_k);
+    route_row(weights, config, vectors, scratch, row);
   }
   const Picks picks(scratch.ids, positions, config.router);
   executor.experts().begin(weights.layer, picks.wanted());
@@ -304,8 +382,7 @@ void guess_experts(const MoeWeights& weights, const MoeConfig& config, const Vec
   const TraceSpan traced = executor.span("lookahead", "lookahead");
   if (!executor.multiply_early(weights.router, x, scratch.logits)) return;
   if (!kernels::all_finite(scratch.logits, config.router.experts)) return;
-  kernels::route(config.router, scratch.logits, vectors[weights.bias], scratch.ids,
-                 scratch.weights);
+  route_row(weights, config, vectors, scratch, 0);
   executor.experts().guess(weights.layer, {scratch.ids, std::min(most, config.router.top_k)});
 }
 

@@ -4,29 +4,50 @@
 
 #include <optional>
 #include <span>
+#include <string>
 
 #include "base/result.h"
+#include "kernels/ops.h"
 #include "model/arena.h"
 #include "model/blueprint.h"
 #include "model/executor.h"
-#include "model/kimi_config.h"
 #include "model/mlp.h"
 #include "model/vectors.h"
 
 namespace sluice::model {
 
+struct MoeConfig {
+  kernels::Router router;
+  std::size_t width = 0;   ///< of one routed expert
+  std::size_t latent = 0;  ///< 0: the experts work at full width
+  bool latent_norm = false;
+  bool expert_bias = false;
+  bool by_turns = false;         ///< an expert's rows of gate and up lie by turns
+  std::size_t shared_width = 0;  ///< of all shared experts together; 0: none
+};
+
+/// What a container calls the tensors of a mixture. An empty name: there is no such tensor.
+struct MoeNames {
+  std::string router;
+  std::string router_bias;                          ///< added to the router's logits
+  std::string choice_bias;                          ///< added to the scores for the choice only
+  std::string latent_down, latent_norm, latent_up;  ///< with a latent space
+  MlpNames shared;                                  ///< with shared experts
+  WantedExperts experts;                            ///< names only
+};
+
 struct MoeWeights {
   std::size_t layer = 0;
-  kernels::WeightFormat expert_format = kernels::WeightFormat::f32;
-  Matrix router;       ///< [experts, hidden]
-  Vector bias;         ///< [experts]: for the choice only
-  Matrix latent_down;  ///< [latent, hidden]
-  Vector latent_norm;  ///< [latent]
-  Matrix latent_up;    ///< [hidden, latent]
+  ExpertLayout experts;
+  Matrix router;                                   ///< [experts, hidden]
+  std::optional<Vector> router_bias, choice_bias;  ///< [experts]
+  Matrix latent_down;                              ///< [latent, hidden]
+  Vector latent_norm;                              ///< [latent]
+  Matrix latent_up;                                ///< [hidden, latent]
   MlpWeights shared;
 };
 
-MoeWeights find_moe(BlueprintBuilder& builder, const std::string& prefix, const MoeConfig& config,
+MoeWeights find_moe(BlueprintBuilder& builder, const MoeNames& names, const MoeConfig& config,
                     std::size_t hidden, std::size_t layer);
 
 /// Activations of a pass inside one MoE layer. E experts, k picks per position, W the width that
@@ -40,6 +61,8 @@ struct MoeScratch {
   float* gathered;         ///< [positions, W]: an expert's rows
   float* gate;             ///< [positions, I]
   float* up;               ///< [positions, I]
+  float* pairs;            ///< [positions, 2 I]: rows of gate and up by turns
+  float* biases;           ///< [2 I + W]: an expert's, of gate, up and down
   float* expert_prepared;  ///< for inputs of width W or I
   float* contributions;    ///< [positions * k, W]
   MlpScratch shared;

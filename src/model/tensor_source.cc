@@ -15,26 +15,28 @@ std::optional<SourceTensor> CheckpointTensors::find(const std::string& name, con
                       tensor->rows_together};
 }
 
+std::optional<DType> CheckpointTensors::type_of(const std::string& name) const {
+  const auto tensor = checkpoint_.find(name);
+  return tensor ? std::optional(tensor->dtype) : std::nullopt;
+}
+
 void CheckpointTensors::for_each(
     FunctionRef<void(std::string_view name, std::uint64_t bytes)> visit) {
   checkpoint_.for_each(
       [&](std::string_view name, const store::Tensor& tensor) { visit(name, tensor.bytes); });
 }
 
-bool ReleaseTensors::has(const std::string& name) const {
-  return name.ends_with(".weight_packed") == habits_.packed_experts;
-}
-
-DType ReleaseTensors::dtype_of(const std::string& name, Wanted::Kind kind) const {
-  if (kind == Wanted::Kind::packed_codes || kind == Wanted::Kind::packed_scales) return DType::u8;
-  const bool is_float32 = std::ranges::any_of(
-      habits_.float32_suffixes, [&](std::string_view suffix) { return name.ends_with(suffix); });
-  return is_float32 ? DType::f32 : habits_.plain;
+std::optional<DType> ReleaseTensors::type_of(const std::string& name) const {
+  if (name.ends_with(".weight_packed")) return habits_.packed_experts;
+  for (const auto& [suffix, dtype] : habits_.suffixes) {
+    if (name.ends_with(suffix)) return dtype;
+  }
+  return habits_.plain;
 }
 
 std::optional<SourceTensor> ReleaseTensors::find(const std::string& name, const Wanted& wanted) {
   SourceTensor tensor;
-  tensor.dtype = dtype_of(name, wanted.kind);
+  tensor.dtype = wanted.dtype.value_or(type_of(name).value_or(habits_.plain));
   std::uint64_t elements = 1;
   auto bytes = static_cast<double>(bytes_of(tensor.dtype));
   for (std::uint64_t size : wanted.shape) {

@@ -28,10 +28,9 @@ struct SourceTensor {
 /// What an architecture expects of a tensor. A checkpoint says what is there whatever was expected;
 /// a source without files has nothing else to go by.
 struct Wanted {
-  enum class Kind : std::uint8_t { matrix, vector, packed_codes, packed_scales };
-  Kind kind = Kind::matrix;
   std::span<const std::uint64_t> shape;
   bool padded = false;  ///< vectors: the tensor may have more elements than are used
+  std::optional<DType> dtype = std::nullopt;  ///< where only one will do
 };
 
 class TensorSource {
@@ -40,8 +39,8 @@ class TensorSource {
 
   /// For messages: the model's folder or file.
   virtual std::filesystem::path place() const = 0;
-  /// Whether there is a tensor of this name; for names that tell one form from another.
-  virtual bool has(const std::string& name) const = 0;
+  /// The type of a tensor, nothing when there is none; for what tells one form from another.
+  virtual std::optional<DType> type_of(const std::string& name) const = 0;
   virtual std::optional<SourceTensor> find(const std::string& name, const Wanted& wanted) = 0;
   /// Calls visit(name, bytes) for every tensor that is there.
   virtual void for_each(FunctionRef<void(std::string_view name, std::uint64_t bytes)> visit) = 0;
@@ -55,7 +54,7 @@ class CheckpointTensors final : public TensorSource {
       : checkpoint_(checkpoint), files_(files.begin(), files.end()) {}
 
   std::filesystem::path place() const override { return checkpoint_.folder(); }
-  bool has(const std::string& name) const override { return checkpoint_.find(name).has_value(); }
+  std::optional<DType> type_of(const std::string& name) const override;
   std::optional<SourceTensor> find(const std::string& name, const Wanted& wanted) override;
   void for_each(FunctionRef<void(std::string_view name, std::uint64_t bytes)> visit) override;
 
@@ -66,10 +65,14 @@ class CheckpointTensors final : public TensorSource {
 
 /// How a release stores its tensors, as far as its config.json does not say.
 struct ReleaseHabits {
-  DType plain = DType::bf16;                           ///< of all that is not listed here
-  std::span<const std::string_view> float32_suffixes;  ///< names that end so are F32
-  std::uint64_t padding = 1;    ///< padded vectors are stored with a multiple of so many elements
-  bool packed_experts = false;  ///< routed experts are MXFP4
+  DType plain = DType::bf16;  ///< of all that is not listed here
+  struct Suffix {
+    std::string_view suffix;
+    DType dtype;
+  };
+  std::span<const Suffix> suffixes;  ///< names that end so are of that type
+  std::uint64_t padding = 1;  ///< padded vectors are stored with a multiple of so many elements
+  std::optional<DType> packed_experts;  ///< routed experts are packed, in numbers of this type
 };
 
 /// Tensors that are on no drive: each is just as wanted, stored as the release would, one after the
@@ -81,7 +84,7 @@ class ReleaseTensors final : public TensorSource {
       : place_(std::move(place)), habits_(habits) {}
 
   std::filesystem::path place() const override { return place_; }
-  bool has(const std::string& name) const override;
+  std::optional<DType> type_of(const std::string& name) const override;
   std::optional<SourceTensor> find(const std::string& name, const Wanted& wanted) override;
   /// Nothing: what was not asked for is not known.
   void for_each(FunctionRef<void(std::string_view name, std::uint64_t bytes)> visit) override;
@@ -90,8 +93,6 @@ class ReleaseTensors final : public TensorSource {
   Status check_size() const;
 
  private:
-  DType dtype_of(const std::string& name, Wanted::Kind kind) const;
-
   std::filesystem::path place_;
   ReleaseHabits habits_;
   std::uint64_t end_ = 0;  // of the tensors so far

@@ -14,9 +14,13 @@ struct Choice {
   std::vector<float> weights;
 };
 
+using Scores = Router::Scores;
+
+/// Without numbers in `bias` there is none.
 Choice choose(const Router& router, std::vector<float> logits, const std::vector<float>& bias) {
   Choice choice{std::vector<std::int32_t>(router.top_k), std::vector<float>(router.top_k)};
-  route(router, logits.data(), bias.data(), choice.ids.data(), choice.weights.data());
+  route(router, logits.data(), bias.empty() ? nullptr : bias.data(), choice.ids.data(),
+        choice.weights.data());
   return choice;
 }
 
@@ -25,9 +29,10 @@ using Ids = std::vector<std::int32_t>;
 class RouterTest : public KernelTest {};
 
 TEST_P(RouterTest, PicksTheLargestBiasedScoresAndWeighsByUnbiasedOnes) {
-  for (const bool sigmoid_scores : {true, false}) {
+  for (const Scores scores : {Scores::sigmoid, Scores::softmax}) {
     for (const bool renormalize : {true, false}) {
-      const Router router{896, 16, 1, 1, sigmoid_scores, renormalize, 2.5f};
+      const bool sigmoid_scores = scores == Scores::sigmoid;
+      const Router router{896, 16, 1, 1, scores, renormalize, 2.5f};
       const std::vector<float> logits = Random(1).numbers(896, -4.0f, 4.0f);
       const std::vector<float> bias = Random(2).numbers(896, -0.2f, 0.2f);
       std::vector<double> score(896);
@@ -65,14 +70,15 @@ TEST_P(RouterTest, AgreesWithItsScalarTwin) {
     router.top_groups = 1 + random.below(router.groups);
     router.experts = router.groups * (1 + random.below(12));
     router.top_k = 1 + random.below(router.experts / router.groups * router.top_groups);
-    router.sigmoid = random.below(2) == 0;
+    router.scores = static_cast<Scores>(random.below(3));
     router.renormalize = random.below(2) == 0;
     std::vector<float> logits = random.numbers(router.experts, -3.0f, 3.0f);
     for (float& x : logits) x = std::round(x);  // many ties
-    const std::vector<float> bias(router.experts, 0.25f);
+    const std::vector<float> bias(random.below(2) == 0 ? router.experts : 0, 0.25f);
     const Choice choice = choose(router, logits, bias);
     Choice twin = choice;
-    scalar::route(router, logits.data(), bias.data(), twin.ids.data(), twin.weights.data());
+    scalar::route(router, logits.data(), bias.empty() ? nullptr : bias.data(), twin.ids.data(),
+                  twin.weights.data());
     EXPECT_EQ(choice.ids, twin.ids) << "round " << round;
     for (std::size_t i = 0; i < router.top_k; ++i) {
       EXPECT_NEAR(choice.weights[i], twin.weights[i], 3e-6f * twin.weights[i]);
@@ -120,13 +126,28 @@ TEST_P(RouterTest, TheBiasDecidesGroupsAndExpertsButNotWeights) {
   EXPECT_EQ(choice.weights, (std::vector<float>{0.5f, 0.5f}));
 }
 
-TEST_P(RouterTest, OneExpertIsNotRenormalised) {
+TEST_P(RouterTest, OneExpertHasItsScoreOrAllTheWeight) {
   std::vector<float> logits(6, -1.0f);
   logits[2] = 0.0f;
-  const std::vector<float> zero(6, 0.0f);
-  const Choice choice = choose(Router{6, 1, 1, 1, true, true, 3.0f}, logits, zero);
+  Router router{6, 1, 1, 1, Scores::sigmoid, false, 3.0f};
+  Choice choice = choose(router, logits, {});
   EXPECT_EQ(choice.ids, (Ids{2}));
   EXPECT_EQ(choice.weights[0], 1.5f);
+  router.renormalize = true;
+  EXPECT_EQ(choose(router, logits, {}).weights[0], 3.0f);
+}
+
+TEST_P(RouterTest, ASoftmaxOverThePicksKnowsNoOtherExpert) {
+  // Far below the best, where a softmax over all would make ties of zeros.
+  std::vector<float> logits = {100.0f, -30.0f, -20.0f, -10.0f, -21.0f, 99.0f};
+  const Router router{6, 4, 1, 1, Scores::picked_softmax, false, 1.0f};
+  const Choice choice = choose(router, logits, {});
+  EXPECT_EQ(choice.ids, (Ids{0, 5, 3, 2}));
+  const double first = 1 / (1 + std::exp(-1.0));
+  EXPECT_NEAR(choice.weights[0], first, 1e-6);
+  EXPECT_NEAR(choice.weights[1], 1 - first, 1e-6);
+  logits[1] = -1e30f;  // what is not picked has no part in it
+  EXPECT_EQ(choose(router, logits, {}).weights, choice.weights);
 }
 
 TEST_P(RouterTest, AllExpertsCanBeChosen) {
@@ -138,20 +159,20 @@ TEST_P(RouterTest, AllExpertsCanBeChosen) {
 }
 
 TEST_P(RouterTest, BadNumbersNeverMakeABadId) {
-  for (const bool sigmoid_scores : {true, false}) {
+  for (const Scores scores : {Scores::sigmoid, Scores::softmax, Scores::picked_softmax}) {
     for (const std::size_t groups : {1u, 4u}) {
       std::vector<float> logits = Random(5).numbers(16);
       logits[0] = logits[5] = logits[15] = NAN;
       logits[3] = INFINITY;
       logits[8] = -INFINITY;
       const std::vector<float> zero(16, 0.0f);
-      Router router{16, 4, groups, groups > 1 ? 2u : 1u, sigmoid_scores};
+      Router router{16, 4, groups, groups > 1 ? 2u : 1u, scores};
       Choice choice = choose(router, logits, zero);
       std::sort(choice.ids.begin(), choice.ids.end());
       EXPECT_EQ(std::unique(choice.ids.begin(), choice.ids.end()), choice.ids.end());
       EXPECT_GE(choice.ids.front(), 0);
       EXPECT_LT(choice.ids.back(), 16);
-      if (sigmoid_scores && groups == 1) {
+      if (scores != Scores::softmax && groups == 1) {
         for (const std::int32_t id : choice.ids) EXPECT_TRUE(id != 0 && id != 5 && id != 15);
       }
     }
