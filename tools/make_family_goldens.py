@@ -68,22 +68,36 @@ def randomize(model, seed):
                 weight.copy_(noise * 1.5 / weight.shape[-1] ** 0.5)
 
 
+def watch_routers(model):
+    """Ids that the routers pick from now on, by layer, and the hooks."""
+    picks, hooks = {}, []
+    for index, layer in enumerate(model.model.layers):
+        for module in layer.modules():
+            if module.__class__.__name__.lower().endswith("topkrouter"):
+                hooks.append(module.register_forward_hook(
+                    lambda _m, _i, out, at=index: picks.__setitem__(at, out[2].tolist())))
+    return picks, hooks
+
+
 def compute(model, tokens):
-    """[positions, vocabulary] logits, [layers, hidden] of the last position, greedy tokens."""
+    """[positions, vocabulary] logits, [layers, hidden] of the last position, the routers' picks,
+    greedy tokens."""
     states = []
+    picks, routers = watch_routers(model)
     hooks = [layer.register_forward_hook(
         lambda _m, _i, out: states.append((out[0] if isinstance(out, tuple) else out)[0, -1]))
         for layer in model.model.layers]
     with torch.no_grad():
         logits = model(torch.tensor([tokens]), use_cache=False).logits[0].float()
         hidden = torch.stack(states)
-        for hook in hooks:
+        for hook in hooks + routers:
             hook.remove()
         greedy, ids = [], list(tokens)
         for _ in range(12):
             ids.append(int(model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
             greedy.append(ids[-1])
-    return logits.numpy(), hidden.float().numpy(), greedy
+    routes = [dict(layer=layer, ids=ids) for layer, ids in sorted(picks.items())]
+    return logits.numpy(), hidden.float().numpy(), routes, greedy
 
 
 def write_golden(folder, model, vocabulary):
@@ -91,12 +105,13 @@ def write_golden(folder, model, vocabulary):
     random = np.random.default_rng(7)
     for length in (1, 7, 40):
         tokens = [int(t) for t in random.integers(3, vocabulary, length)]
-        logits, hidden, greedy = compute(model, tokens)
+        logits, hidden, routes, greedy = compute(model, tokens)
         logits.astype("<f4").tofile(folder / f"len{length}.logits.bin")
         hidden.astype("<f4").tofile(folder / f"len{length}.hidden.bin")
         prompts.append(dict(name=f"len{length}", tokens=tokens,
                             logits=dict(file=f"len{length}.logits.bin"),
-                            hidden_last=dict(file=f"len{length}.hidden.bin"), routes=[],
+                            hidden_last=dict(file=f"len{length}.hidden.bin"),
+                            routes=routes,
                             greedy=greedy))
     (folder / "golden.json").write_text(json.dumps(dict(prompts=prompts)) + "\n")
 
@@ -149,70 +164,103 @@ def from_gguf_order(weight, heads):
     return weight.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns)
 
 
+class GgufModel:
+    """A GGUF file of random weights in the making, and the state of transformers' model from them."""
+
+    def __init__(self, folder, architecture, config, types, random, **options):
+        self.types, self.random, self.state, self.config = types, random, {}, config
+        self.writer = writer = gguf.GGUFWriter(folder / "checkpoint" / "model.gguf", architecture,
+                                               **options)
+        writer.add_context_length(config.max_position_embeddings)
+        writer.add_embedding_length(config.hidden_size)
+        writer.add_block_count(config.num_hidden_layers)
+        writer.add_feed_forward_length(config.intermediate_size)
+        writer.add_head_count(config.num_attention_heads)
+        writer.add_head_count_kv(config.num_key_value_heads)
+        writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+        writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+        writer.add_eos_token_id(2)
+
+    def values(self, gguf_name, key, shape):
+        """Adds a tensor of random weights; what they decode to."""
+        kind, columns = self.types[key], shape[-1]
+        rows = int(np.prod(shape[:-1]))
+        if kind in (Q.F32, Q.F16, Q.BF16):
+            values = self.random.normal(0, 1.5 / columns ** 0.5, (rows, columns)).astype(np.float32)
+            stored = gguf.quants.quantize(values, kind)
+            values = gguf.quants.dequantize(stored, kind).astype(np.float32)
+        else:
+            stored, values = random_blocks(kind, rows, columns, self.random)
+        stored = stored.reshape(*shape[:-1], -1)
+        self.writer.add_tensor(gguf_name, stored, raw_dtype=kind)
+        return torch.from_numpy(values.reshape(shape))
+
+    def matrix(self, gguf_name, hf_name, key, rows, columns, heads=0):
+        values = self.values(gguf_name, key, (rows, columns))
+        if heads:
+            values = torch.from_numpy(from_gguf_order(values.numpy(), heads))
+        self.state[hf_name] = values
+
+    def vector(self, gguf_name, hf_name, values):
+        values = values.astype(np.float32)
+        self.writer.add_tensor(gguf_name, values)
+        self.state[hf_name] = torch.from_numpy(values)
+
+    def norm(self, gguf_name, hf_name, size=None):
+        self.vector(gguf_name, hf_name,
+                    1 + 0.2 * self.random.normal(size=size or self.config.hidden_size))
+
+    def attention(self, short, long, dim, reordered):
+        config, hidden = self.config, self.config.hidden_size
+        heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
+        self.norm(short + "attn_norm.weight", long + "input_layernorm.weight")
+        self.norm(short + "ffn_norm.weight", long + "post_attention_layernorm.weight")
+        self.matrix(short + "attn_q.weight", long + "self_attn.q_proj.weight", "q", heads * dim,
+                    hidden, heads if reordered else 0)
+        self.matrix(short + "attn_k.weight", long + "self_attn.k_proj.weight", "k", kv_heads * dim,
+                    hidden, kv_heads if reordered else 0)
+        self.matrix(short + "attn_v.weight", long + "self_attn.v_proj.weight", "v", kv_heads * dim,
+                    hidden)
+        self.matrix(short + "attn_output.weight", long + "self_attn.o_proj.weight", "o", hidden,
+                    heads * dim)
+
+    def ends(self):
+        vocabulary, hidden = self.config.vocab_size, self.config.hidden_size
+        self.matrix("token_embd.weight", "model.embed_tokens.weight", "embed", vocabulary, hidden)
+        self.norm("output_norm.weight", "model.norm.weight")
+        if "output" in self.types:
+            self.matrix("output.weight", "lm_head.weight", "output", vocabulary, hidden)
+        else:
+            self.state["lm_head.weight"] = self.state["model.embed_tokens.weight"]
+
+    def finish(self, folder, model):
+        self.writer.write_header_to_file()
+        self.writer.write_kv_data_to_file()
+        self.writer.write_tensors_to_file()
+        self.writer.close()
+        model.load_state_dict(self.state)
+        write_golden(folder, model, self.config.vocab_size)
+
+
 def make_gguf(out, name, types, size, parts=1):
     random = np.random.default_rng(99)
     config = LlamaConfig(**{**SMALL, **size, "tie_word_embeddings": "output" not in types,
                             "rope_parameters": rope("default", 50000.0)})
     config._attn_implementation = "eager"
-    model = LlamaForCausalLM(config).float().eval()
     hidden, width = config.hidden_size, config.intermediate_size
-    keys = hidden // config.num_attention_heads * config.num_key_value_heads
+    dim = hidden // config.num_attention_heads
     folder = fresh(out / name)
-    writer = gguf.GGUFWriter(folder / "checkpoint" / "model.gguf", "llama",
-                             **({"split_max_tensors": 6} if parts > 1 else {}))
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(hidden)
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_feed_forward_length(width)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_rope_freq_base(50000.0)
-    writer.add_rope_dimension_count(hidden // config.num_attention_heads)
-    writer.add_eos_token_id(2)
-    state = {}
-
-    def matrix(gguf_name, hf_name, key, rows, columns, heads=0):
-        kind = types[key]
-        if kind in (Q.F32, Q.F16, Q.BF16):
-            values = random.normal(0, 1.5 / columns ** 0.5, (rows, columns)).astype(np.float32)
-            stored = gguf.quants.quantize(values, kind)
-            values = gguf.quants.dequantize(stored, kind).astype(np.float32)
-        else:
-            stored, values = random_blocks(kind, rows, columns, random)
-        writer.add_tensor(gguf_name, stored, raw_dtype=kind)
-        state[hf_name] = torch.from_numpy(from_gguf_order(values, heads) if heads else values)
-
-    def norm(gguf_name, hf_name):
-        values = (1 + 0.2 * random.normal(size=hidden)).astype(np.float32)
-        writer.add_tensor(gguf_name, values)
-        state[hf_name] = torch.from_numpy(values)
-
-    matrix("token_embd.weight", "model.embed_tokens.weight", "embed", config.vocab_size, hidden)
+    made = GgufModel(folder, "llama", config, types, random,
+                     **({"split_max_tensors": 6} if parts > 1 else {}))
+    made.writer.add_rope_dimension_count(dim)
     for layer in range(config.num_hidden_layers):
         short, long = f"blk.{layer}.", f"model.layers.{layer}."
-        norm(short + "attn_norm.weight", long + "input_layernorm.weight")
-        norm(short + "ffn_norm.weight", long + "post_attention_layernorm.weight")
-        matrix(short + "attn_q.weight", long + "self_attn.q_proj.weight", "q", hidden, hidden,
-               config.num_attention_heads)
-        matrix(short + "attn_k.weight", long + "self_attn.k_proj.weight", "k", keys, hidden,
-               config.num_key_value_heads)
-        matrix(short + "attn_v.weight", long + "self_attn.v_proj.weight", "v", keys, hidden)
-        matrix(short + "attn_output.weight", long + "self_attn.o_proj.weight", "o", hidden, hidden)
-        matrix(short + "ffn_gate.weight", long + "mlp.gate_proj.weight", "gate", width, hidden)
-        matrix(short + "ffn_up.weight", long + "mlp.up_proj.weight", "up", width, hidden)
-        matrix(short + "ffn_down.weight", long + "mlp.down_proj.weight", "down", hidden, width)
-    norm("output_norm.weight", "model.norm.weight")
-    if "output" in types:
-        matrix("output.weight", "lm_head.weight", "output", config.vocab_size, hidden)
-    else:
-        state["lm_head.weight"] = state["model.embed_tokens.weight"]
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    model.load_state_dict(state)
-    write_golden(folder, model, config.vocab_size)
+        made.attention(short, long, dim, True)
+        made.matrix(short + "ffn_gate.weight", long + "mlp.gate_proj.weight", "gate", width, hidden)
+        made.matrix(short + "ffn_up.weight", long + "mlp.up_proj.weight", "up", width, hidden)
+        made.matrix(short + "ffn_down.weight", long + "mlp.down_proj.weight", "down", hidden, width)
+    made.ends()
+    made.finish(folder, LlamaForCausalLM(config).float().eval())
 
 
 def main(out):

@@ -30,11 +30,6 @@ constexpr std::array<Point, 6> kLocality = {
 
 double real(std::uint64_t value) { return static_cast<double>(value); }
 
-/// MXFP4: 32 weights in 17 bytes (SPEC 4); else two bytes each.
-double weights_in(double bytes, bool packed) { return packed ? bytes * 32 / 17 : bytes / 2; }
-
-bool is_packed(const weights::ExpertLayer& layer) { return layer.parts == 6; }
-
 /// Bytes of experts that a token reads: the misses of its picks.
 double missed_bytes(const Residence& residence, double (*hit_rate)(const Bank& bank)) {
   double sum = 0;
@@ -146,12 +141,14 @@ ModelLoad load_of(const model::Architecture& architecture) {
     (id < blocks.first_head_matrix ? load.trunk_bytes : load.head_bytes) +=
         blocks.matrices[id].extent.length;
   }
-  load.multiplies_per_position = weights_in(real(load.trunk_bytes), false);
-  for (const weights::ExpertLayer& layer : blocks.expert_layers) {
-    const std::uint64_t bytes = std::min(blocks.top_k, layer.experts.size()) * layer.block_bytes();
-    load.expert_bytes += bytes;
-    load.multiplies_per_position += weights_in(real(bytes), is_packed(layer));
-    load.packed_experts = load.packed_experts || is_packed(layer);
+  load.multiplies_per_position = real(blueprint.trunk_weights);
+  for (std::size_t i = 0; i < blocks.expert_layers.size(); ++i) {
+    const weights::ExpertLayer& layer = blocks.expert_layers[i];
+    const std::uint64_t used = std::min(blocks.top_k, layer.experts.size());
+    load.expert_bytes += used * layer.block_bytes();
+    load.multiplies_per_position += real(used * blueprint.expert_weights[i]);
+    // Less than a byte and a half each: not as they were trained.
+    if (2 * layer.block_bytes() < 3 * blueprint.expert_weights[i]) load.packed_experts = true;
   }
   const model::EmbeddingTable& embedding = blueprint.embedding;
   if (embedding.rows > 0) load.embedding_bytes = embedding.extent.length / embedding.rows;

@@ -70,6 +70,7 @@ std::uint64_t Blueprint::memory_bytes() const {
 BlueprintBuilder::BlueprintBuilder(TensorSource& tensors, std::size_t layers, std::size_t top_k)
     : tensors_(tensors) {
   blueprint_.blocks.expert_layers.resize(layers);
+  blueprint_.expert_weights.resize(layers);
   blueprint_.blocks.top_k = top_k;
 }
 
@@ -175,6 +176,7 @@ Matrix BlueprintBuilder::matrix(const std::string& name, std::size_t rows, std::
     in_head_ = true;
     blocks.first_head_matrix = static_cast<weights::MatrixId>(blocks.matrices.size());
   }
+  if (!in_head_) blueprint_.trunk_weights += rows * columns;
   const auto id = static_cast<weights::MatrixId>(blocks.matrices.size());
   // Both groupings hold, or a tile would be read with rows around it that are only checked.
   const std::uint64_t together =

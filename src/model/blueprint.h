@@ -72,6 +72,8 @@ struct Blueprint {
   std::vector<VectorSource> vectors;
   std::size_t vector_floats = 0;  ///< size of the table of vectors
   EmbeddingTable embedding;
+  std::uint64_t trunk_weights = 0;            ///< numbers in the matrices of the layers
+  std::vector<std::uint64_t> expert_weights;  ///< numbers in the matrices of an expert, by layer
   std::array<ClassTotal, kTensorClasses> totals{};
   std::vector<TrunkBlock> trunk_blocks;
   std::vector<std::string> left_out;  ///< "vision_tower.* (165 tensors, 802 MB)": printed by info

@@ -96,6 +96,7 @@ ExpertLayout BlueprintBuilder::experts(const WantedExperts& wanted) {
   const std::vector<ExpertPart> parts = expert_parts(wanted, layout);
   auto& layer = blueprint_.blocks.expert_layers[static_cast<std::size_t>(layer_)];
   layer.parts = parts.size();
+  blueprint_.expert_weights[static_cast<std::size_t>(layer_)] = 3 * wanted.inner * wanted.width;
   for (std::size_t i = 0; i < parts.size(); ++i) layer.part_bytes[i] = parts[i].bytes();
   layer.experts.resize(faults_.size() <= kMostFaults ? wanted.count : 0);
   const auto place = [&](std::size_t expert, std::size_t part, const io::Extent& at) {

@@ -19,13 +19,22 @@ DecoderScratch lay_out_decoder(Arena& arena, const Shape& shape, const PassLimit
   return s;
 }
 
+Status check_imaginable(const Shape& shape, const std::filesystem::path& place) {
+  constexpr std::size_t kMost = std::size_t{1} << 20;
+  if (shape.layers * shape.experts <= kMost) return {};
+  return fail(ErrorKind::model_files,
+              "{}: {} layers of {} experts are more than the {} in all that are planned for",
+              place.string(), shape.layers, shape.experts, kMost);
+}
+
 Decoder::Decoder(const DecoderParts& parts, const PassLimits& limits, const Resources& resources,
                  VectorTable vectors)
     : parts_(parts),
       limits_(limits),
       resources_(resources),
       executor_(resources.threads, resources.trunk, resources.experts, resources.trace),
-      vectors_(std::move(vectors)) {}
+      vectors_(std::move(vectors)),
+      lookahead_(resources.lookahead) {}
 
 Status Decoder::initialize(std::size_t floats) {
   SLUICE_ASSIGN(embedding_room_, Buffer::allocate(embedding_room(parts_.ends.embedding),
@@ -71,7 +80,7 @@ Result<std::span<const float>> Decoder::run_admitted(const Pass& pass) {
   SLUICE_TRY(embed(pass));
   begin_layers();
   SLUICE_TRY(run_layers(pass));
-  end_layers();
+  lookahead_.learn(resources_.experts.statistics());
   SLUICE_ASSIGN(const std::span<const float> logits, head());
   for (std::size_t segment = 0; segment < states_.size(); ++segment) {
     states_[segment]->advance(rows_.segments[segment].count);
@@ -122,6 +131,24 @@ Input Decoder::normed(const float* x, const Vector& weight) {
 }
 
 void Decoder::add_part() { kernels::add(scratch_.part_out, floats(), scratch_.sum); }
+
+Status Decoder::run_mixture(const MoeWeights& weights, const MoeConfig& config,
+                            const kernels::Glu& glu, const MoeScratch& scratch,
+                            PassObserver* observer, Input& x) {
+  const TraceSpan traced = executor_.span("feed forward", "MoE");
+  SLUICE_TRY(run_moe(weights, config, glu, parts_.epsilon, vectors_, executor_, scratch, x,
+                     scratch_.part_out));
+  if (observer != nullptr) {
+    observer->on_routes(weights.layer, {scratch.ids, rows_.positions * config.router.top_k});
+  }
+  return {};
+}
+
+void Decoder::guess(const MoeWeights& weights, const MoeConfig& config, const MoeScratch& scratch,
+                    const float* state, const Vector& norm) {
+  Input x = normed(state, norm);
+  guess_experts(weights, config, vectors_, executor_, scratch, x, lookahead_.guesses());
+}
 
 Result<std::span<const float>> Decoder::head() {
   const std::size_t rows = rows_.logit_rows.size();

@@ -2,6 +2,7 @@
 // order, and its last rows through the output head.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +13,8 @@
 #include "model/blueprint.h"
 #include "model/decoder_state.h"
 #include "model/executor.h"
+#include "model/lookahead.h"
+#include "model/moe.h"
 #include "model/network.h"
 #include "model/pass_rows.h"
 #include "model/vectors.h"
@@ -68,8 +71,6 @@ class Decoder : public Network {
   virtual void begin_layers() {}
   /// From the running sum before the layer to the one after it.
   virtual Status run_layer(std::size_t index, PassObserver* observer) = 0;
-  /// The last layer is done, the head follows.
-  virtual void end_layers() {}
   /// What the final norm takes of a row; `room` [hidden] may be used for it.
   virtual const float* before_final_norm(std::size_t row, float* room);
 
@@ -77,6 +78,16 @@ class Decoder : public Network {
   Input normed(const float* x, const Vector& weight);
   /// sum += part_out.
   void add_part();
+  /// A layer's mixture on x into part_out; the observer gets its picks.
+  Status run_mixture(const MoeWeights& weights, const MoeConfig& config, const kernels::Glu& glu,
+                     const MoeScratch& scratch, PassObserver* observer, Input& x);
+  /// Whether it is worth guessing the picks of the layers of this pass.
+  bool guesses() const { return rows_.positions == 1 && lookahead_.guesses() > 0; }
+  /// The router of a layer on the state before its attention, normed with the weight before its
+  /// feed-forward network: right often enough where attention moves the state little, and early
+  /// enough to read while it is computed.
+  void guess(const MoeWeights& weights, const MoeConfig& config, const MoeScratch& scratch,
+             const float* state, const Vector& norm);
   /// What a segment's sequence keeps in a layer: its recurrent state, its caches.
   float* state_of(std::size_t segment, std::size_t layer) const {
     return states_[segment]->fixed_part(layer);
@@ -105,12 +116,16 @@ class Decoder : public Network {
   Buffer embedding_room_;
   Buffer room_;
   DecoderScratch scratch_{};
+  Lookahead lookahead_;
   double embedding_wait_s_ = 0;
 
   // Of the pass under way.
   PassRows rows_;
   std::vector<DecoderState*> states_;
 };
+
+/// A checkpoint bounds a model's experts by what is there; a config can say anything.
+Status check_imaginable(const Shape& shape, const std::filesystem::path& place);
 
 /// An architecture whose network is a Decoder. `Family` names its parts:
 ///   Config, Weights (with a member `ends`), Network (made of Config, Weights, DecoderParts,
@@ -122,6 +137,24 @@ template <class Family>
 class DecoderArchitecture final : public Architecture {
  public:
   using Config = typename Family::Config;
+
+  static Result<std::unique_ptr<Architecture>> open(Config config,
+                                                    const store::Checkpoint& checkpoint,
+                                                    std::span<const io::FileId> files) {
+    CheckpointTensors tensors(checkpoint, files);
+    return match(std::move(config), tensors);
+  }
+
+  /// Without a checkpoint: as the release stores it. `place` is for messages.
+  static Result<std::unique_ptr<Architecture>> imagine(Config config,
+                                                       const std::filesystem::path& place,
+                                                       const ReleaseHabits& habits) {
+    SLUICE_TRY(check_imaginable(Family::shape_of(config), place));
+    ReleaseTensors tensors(place, habits);
+    auto architecture = match(std::move(config), tensors);
+    SLUICE_TRY(tensors.check_size());
+    return architecture;
+  }
 
   static Result<std::unique_ptr<Architecture>> match(Config config, TensorSource& tensors) {
     std::unique_ptr<DecoderArchitecture> made(new DecoderArchitecture(std::move(config)));

@@ -6,7 +6,6 @@
 #include "kernels/ops.h"
 #include "model/decoder.h"
 #include "model/kimi_layers.h"
-#include "model/lookahead.h"
 
 namespace sluice::model {
 namespace {
@@ -15,10 +14,7 @@ class KimiNetwork final : public Decoder {
  public:
   KimiNetwork(const KimiConfig& config, const KimiWeights& weights, const DecoderParts& parts,
               const PassLimits& limits, const Resources& resources, VectorTable vectors)
-      : Decoder(parts, limits, resources, std::move(vectors)),
-        config_(config),
-        weights_(weights),
-        lookahead_(resources.lookahead) {
+      : Decoder(parts, limits, resources, std::move(vectors)), config_(config), weights_(weights) {
     if (config_.residual_block == 0) return;
     for (const KimiLayer& layer : weights_.layers) {
       vectors_.multiply(layer.attention_mix.norm, layer.attention_mix.projection);
@@ -33,19 +29,16 @@ class KimiNetwork final : public Decoder {
     return scratch_.decoder;
   }
   Status run_layer(std::size_t index, PassObserver* observer) override;
-  void end_layers() override { lookahead_.learn(resources_.experts.statistics()); }
   const float* before_final_norm(std::size_t row, float* room) override;
 
-  void look_ahead(const KimiLayer& layer, std::size_t banks);
   Status attention(const KimiLayer& layer, std::size_t index, Input& x);
-  Status feed_forward(const KimiLayer& layer, std::size_t index, PassObserver* observer, Input& x);
+  Status feed_forward(const KimiLayer& layer, PassObserver* observer, Input& x);
   const float* mix(const ResidualMix& mix, std::size_t banks);
   void mix_row(const ResidualMix& mix, std::size_t banks, std::size_t row, float* out);
 
   const KimiConfig& config_;
   const KimiWeights& weights_;
   KimiScratch scratch_{};
-  Lookahead lookahead_;
 };
 
 void KimiNetwork::mix_row(const ResidualMix& mix, std::size_t banks, std::size_t row, float* out) {
@@ -73,7 +66,10 @@ Status KimiNetwork::run_layer(std::size_t index, PassObserver* observer) {
   const std::size_t banks_after = block > 0 ? index / block + 1 : 0;
   float* const sum = scratch().sum;
 
-  look_ahead(layer, banks_before);
+  if (layer.is_moe && guesses()) {
+    const float* const state = banks_before > 0 ? mix(layer.ffn_mix, banks_before) : scratch().sum;
+    guess(layer.moe, config_.moe, scratch_.moe, state, layer.post_attention_norm);
+  }
   const float* in = banks_before > 0 ? mix(layer.attention_mix, banks_before) : sum;
   Input x = normed(in, layer.input_norm);
   // The RAW running sum is banked, not the mix; then the sum restarts from the attention output.
@@ -87,18 +83,9 @@ Status KimiNetwork::run_layer(std::size_t index, PassObserver* observer) {
 
   in = banks_after > 0 ? mix(layer.ffn_mix, banks_after) : sum;
   Input y = normed(in, layer.post_attention_norm);
-  SLUICE_TRY(feed_forward(layer, index, observer, y));
+  SLUICE_TRY(feed_forward(layer, observer, y));
   add_part();
   return {};
-}
-
-/// The layer's router on the state before its attention: right often enough where attention moves
-/// the state little, and early enough to read while it is computed.
-void KimiNetwork::look_ahead(const KimiLayer& layer, std::size_t banks) {
-  if (!layer.is_moe || positions() > 1 || lookahead_.guesses() == 0) return;
-  const float* state = banks > 0 ? mix(layer.ffn_mix, banks) : scratch().sum;
-  Input x = normed(state, layer.post_attention_norm);
-  guess_experts(layer.moe, config_.moe, vectors_, executor_, scratch_.moe, x, lookahead_.guesses());
 }
 
 Status KimiNetwork::attention(const KimiLayer& layer, std::size_t index, Input& x) {
@@ -113,18 +100,12 @@ Status KimiNetwork::attention(const KimiLayer& layer, std::size_t index, Input& 
                  scratch().part_out);
 }
 
-Status KimiNetwork::feed_forward(const KimiLayer& layer, std::size_t index, PassObserver* observer,
-                                 Input& x) {
-  const TraceSpan traced = executor_.span("feed forward", layer.is_moe ? "MoE" : "MLP");
-  if (!layer.is_moe) {
-    return run_mlp(layer.mlp, config_.glu, executor_, scratch_.mlp, x, scratch().part_out);
+Status KimiNetwork::feed_forward(const KimiLayer& layer, PassObserver* observer, Input& x) {
+  if (layer.is_moe) {
+    return run_mixture(layer.moe, config_.moe, config_.glu, scratch_.moe, observer, x);
   }
-  SLUICE_TRY(run_moe(layer.moe, config_.moe, config_.glu, config_.epsilon, vectors_, executor_,
-                     scratch_.moe, x, scratch().part_out));
-  if (observer != nullptr) {
-    observer->on_routes(index, {scratch_.moe.ids, positions() * config_.moe.router.top_k});
-  }
-  return {};
+  const TraceSpan traced = executor_.span("feed forward", "MLP");
+  return run_mlp(layer.mlp, config_.glu, executor_, scratch_.mlp, x, scratch().part_out);
 }
 
 const float* KimiNetwork::before_final_norm(std::size_t row, float* room) {
@@ -177,8 +158,6 @@ constexpr std::array<ReleaseHabits::Suffix, 5> kSuffixes = {
      {".o_norm.weight", DType::f32},
      {".e_score_correction_bias", DType::f32}}};
 
-constexpr std::size_t kMostImaginedExperts = std::size_t{1} << 20;
-
 ReleaseHabits habits_of(const KimiConfig& config) {
   ReleaseHabits habits;
   habits.suffixes = kSuffixes;
@@ -194,23 +173,14 @@ Result<std::unique_ptr<Architecture>> open_kimi(const std::string& config,
                                                 const store::Checkpoint& checkpoint,
                                                 std::span<const io::FileId> files) {
   SLUICE_ASSIGN(KimiConfig parsed, parse_kimi_config(config));
-  CheckpointTensors tensors(checkpoint, files);
-  return KimiArchitecture::match(std::move(parsed), tensors);
+  return KimiArchitecture::open(std::move(parsed), checkpoint, files);
 }
 
 Result<std::unique_ptr<Architecture>> imagine_kimi(const std::string& config,
                                                    const std::filesystem::path& place) {
   SLUICE_ASSIGN(KimiConfig parsed, parse_kimi_config(config));
-  // A checkpoint bounds these by what is there; a config can say anything.
-  if (parsed.layers * parsed.moe.router.experts > kMostImaginedExperts) {
-    return fail(ErrorKind::model_files,
-                "{}: {} layers of {} experts are more than the {} in all that are planned for",
-                place.string(), parsed.layers, parsed.moe.router.experts, kMostImaginedExperts);
-  }
-  ReleaseTensors tensors(place, habits_of(parsed));
-  auto architecture = KimiArchitecture::match(std::move(parsed), tensors);
-  SLUICE_TRY(tensors.check_size());
-  return architecture;
+  const ReleaseHabits habits = habits_of(parsed);
+  return KimiArchitecture::imagine(std::move(parsed), place, habits);
 }
 
 }  // namespace sluice::model

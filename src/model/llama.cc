@@ -5,6 +5,7 @@
 #include "model/gqa.h"
 #include "model/llama_config.h"
 #include "model/mlp.h"
+#include "model/moe.h"
 
 namespace sluice::model {
 namespace {
@@ -15,6 +16,7 @@ struct LlamaLayer {
   Vector attention_norm, ffn_norm;  ///< [hidden]
   GqaWeights attention;
   MlpWeights mlp;
+  MoeWeights moe;  ///< instead of mlp
 };
 
 struct LlamaWeights {
@@ -27,8 +29,32 @@ struct LlamaWeights {
 struct LayerNames {
   std::string attention_norm, ffn_norm;
   GqaNames attention;
-  std::string gate, up, down;
+  MlpNames mlp;
+  MoeNames moe;
 };
+
+MoeNames moe_names(const LlamaConfig& config, const std::string& layer) {
+  MoeNames names;
+  if (config.gguf) {
+    names.router = layer + "ffn_gate_inp.weight";
+    names.experts = {.form = WantedExperts::Form::together,
+                     .prefix = layer,
+                     .gate = "ffn_gate_exps",
+                     .down = "ffn_down_exps",
+                     .up = "ffn_up_exps"};
+  } else if (config.model_type == "mixtral") {
+    names.router = layer + "block_sparse_moe.gate.weight";
+    names.experts = {
+        .prefix = layer + "block_sparse_moe.experts.", .gate = "w1", .down = "w2", .up = "w3"};
+  } else {
+    names.router = layer + "mlp.gate.weight";
+    names.experts = {.prefix = layer + "mlp.experts.",
+                     .gate = "gate_proj",
+                     .down = "down_proj",
+                     .up = "up_proj"};
+  }
+  return names;
+}
 
 LayerNames names_of(const LlamaConfig& config, std::size_t index) {
   if (config.gguf) {
@@ -37,9 +63,8 @@ LayerNames names_of(const LlamaConfig& config, std::size_t index) {
             layer + "ffn_norm.weight",
             {layer + "attn_q", layer + "attn_k", layer + "attn_v", layer + "attn_output",
              layer + "attn_q_norm.weight", layer + "attn_k_norm.weight"},
-            layer + "ffn_gate.weight",
-            layer + "ffn_up.weight",
-            layer + "ffn_down.weight"};
+            {layer + "ffn_gate.weight", layer + "ffn_up.weight", layer + "ffn_down.weight"},
+            moe_names(config, layer)};
   }
   const std::string layer = fmt::format("model.layers.{}.", index);
   const std::string attention = layer + "self_attn.";
@@ -47,9 +72,8 @@ LayerNames names_of(const LlamaConfig& config, std::size_t index) {
           layer + "post_attention_layernorm.weight",
           {attention + "q_proj", attention + "k_proj", attention + "v_proj", attention + "o_proj",
            attention + "q_norm.weight", attention + "k_norm.weight"},
-          layer + "mlp.gate_proj.weight",
-          layer + "mlp.up_proj.weight",
-          layer + "mlp.down_proj.weight"};
+          mlp_names(layer + "mlp."),
+          moe_names(config, layer)};
 }
 
 LlamaLayer find_layer(BlueprintBuilder& builder, const LlamaConfig& config, std::size_t index) {
@@ -59,9 +83,11 @@ LlamaLayer find_layer(BlueprintBuilder& builder, const LlamaConfig& config, std:
   layer.attention_norm = builder.vector(names.attention_norm, config.hidden);
   layer.ffn_norm = builder.vector(names.ffn_norm, config.hidden);
   layer.attention = find_gqa(builder, names.attention, config.attention, config.hidden);
-  layer.mlp.gate = builder.matrix(names.gate, config.width, config.hidden);
-  layer.mlp.up = builder.matrix(names.up, config.width, config.hidden);
-  layer.mlp.down = builder.matrix(names.down, config.hidden, config.width);
+  if (config.is_moe(index)) {
+    layer.moe = find_moe(builder, names.moe, config.moe, config.hidden, index);
+  } else {
+    layer.mlp = find_mlp(builder, names.mlp, config.width, config.hidden);
+  }
   // Old checkpoints have the frequencies of the rotation, which follow from the configuration.
   if (!config.gguf) {
     builder.leave_out(fmt::format("model.layers.{}.self_attn.rotary_emb.", index));
@@ -97,8 +123,9 @@ LlamaWeights find_llama(BlueprintBuilder& builder, const LlamaConfig& config) {
 struct LlamaScratch {
   DecoderScratch decoder;
   float* angles;         ///< [positions, dim]
-  GqaScratch attention;  ///< the two share their room: one is in use at a time
+  GqaScratch attention;  ///< the three share their room: one is in use at a time
   MlpScratch mlp;
+  MoeScratch moe;
 };
 
 LlamaScratch lay_out_llama(Arena& arena, const LlamaConfig& config, const Shape& shape,
@@ -110,6 +137,9 @@ LlamaScratch lay_out_llama(Arena& arena, const LlamaConfig& config, const Shape&
   s.attention = lay_out_gqa(arena, config.attention, limits.positions, limits.context, threads);
   arena.back_to(mark);
   s.mlp = lay_out_mlp(arena, config.width, limits.positions);
+  if (config.moe_layers.empty()) return s;
+  arena.back_to(mark);
+  s.moe = lay_out_moe(arena, config.moe, config.hidden, limits.positions);
   return s;
 }
 
@@ -134,6 +164,7 @@ class LlamaNetwork final : public Decoder {
   }
   void begin_layers() override;
   Status run_layer(std::size_t index, PassObserver* observer) override;
+  Status feed_forward(const LlamaLayer& layer, std::size_t index, PassObserver* observer, Input& x);
 
   const LlamaConfig& config_;
   const LlamaWeights& weights_;
@@ -150,8 +181,20 @@ void LlamaNetwork::begin_layers() {
   }
 }
 
-Status LlamaNetwork::run_layer(std::size_t index, PassObserver* /*observer*/) {
+Status LlamaNetwork::feed_forward(const LlamaLayer& layer, std::size_t index,
+                                  PassObserver* observer, Input& x) {
+  if (config_.is_moe(index)) {
+    return run_mixture(layer.moe, config_.moe, kSwiGlu, scratch_.moe, observer, x);
+  }
+  const TraceSpan traced = executor_.span("feed forward", "MLP");
+  return run_mlp(layer.mlp, kSwiGlu, executor_, scratch_.mlp, x, scratch().part_out);
+}
+
+Status LlamaNetwork::run_layer(std::size_t index, PassObserver* observer) {
   const LlamaLayer& layer = weights_.layers[index];
+  if (config_.is_moe(index) && guesses()) {
+    guess(layer.moe, config_.moe, scratch_.moe, scratch().sum, layer.ffn_norm);
+  }
   const auto caches = [&](std::size_t segment) { return caches_of(segment, index); };
   const GqaPass attention = {segments(), caches, scratch_.angles};
   Input x = normed(scratch().sum, layer.attention_norm);
@@ -162,10 +205,7 @@ Status LlamaNetwork::run_layer(std::size_t index, PassObserver* /*observer*/) {
   }
   add_part();
   Input y = normed(scratch().sum, layer.ffn_norm);
-  {
-    const TraceSpan traced = executor_.span("feed forward", "MLP");
-    SLUICE_TRY(run_mlp(layer.mlp, kSwiGlu, executor_, scratch_.mlp, y, scratch().part_out));
-  }
+  SLUICE_TRY(feed_forward(layer, index, observer, y));
   add_part();
   return {};
 }
@@ -185,7 +225,11 @@ struct LlamaFamily {
     shape.vocabulary = config.vocabulary;
     shape.max_positions = config.max_positions;
     shape.end_ids = config.end_ids;
-    shape.layer_kinds.assign(config.layers, "GQA, dense");
+    shape.experts = config.moe.router.experts;
+    shape.top_k = config.moe.router.top_k;
+    for (std::size_t layer = 0; layer < config.layers; ++layer) {
+      shape.layer_kinds.emplace_back(config.is_moe(layer) ? "GQA, MoE" : "GQA, dense");
+    }
     return shape;
   }
 
@@ -202,24 +246,19 @@ Result<std::unique_ptr<Architecture>> open_llama(const std::string& config,
                                                  const store::Checkpoint& checkpoint,
                                                  std::span<const io::FileId> files) {
   SLUICE_ASSIGN(LlamaConfig parsed, parse_llama_config(config));
-  CheckpointTensors tensors(checkpoint, files);
-  return LlamaArchitecture::match(std::move(parsed), tensors);
+  return LlamaArchitecture::open(std::move(parsed), checkpoint, files);
 }
 
 Result<std::unique_ptr<Architecture>> open_llama_gguf(const store::Checkpoint& checkpoint,
                                                       std::span<const io::FileId> files) {
   SLUICE_ASSIGN(LlamaConfig parsed, read_llama_metadata(checkpoint, *checkpoint.metadata()));
-  CheckpointTensors tensors(checkpoint, files);
-  return LlamaArchitecture::match(std::move(parsed), tensors);
+  return LlamaArchitecture::open(std::move(parsed), checkpoint, files);
 }
 
 Result<std::unique_ptr<Architecture>> imagine_llama(const std::string& config,
                                                     const std::filesystem::path& place) {
   SLUICE_ASSIGN(LlamaConfig parsed, parse_llama_config(config));
-  ReleaseTensors tensors(place, {});
-  auto architecture = LlamaArchitecture::match(std::move(parsed), tensors);
-  SLUICE_TRY(tensors.check_size());
-  return architecture;
+  return LlamaArchitecture::imagine(std::move(parsed), place, {});
 }
 
 }  // namespace sluice::model

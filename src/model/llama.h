@@ -1,4 +1,5 @@
-// Llama and the dense families that differ from it in a detail: mistral, qwen2, qwen3.
+// Llama and the families that differ from it in a detail: mistral, qwen2, qwen3, mixtral,
+// qwen3_moe.
 #pragma once
 
 #include <filesystem>

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "model/fields.h"
+#include "model/llama_mixture.h"
 #include "model/metadata_reader.h"
 
 namespace sluice::model {
@@ -119,13 +120,14 @@ void read_fields(Fields& fields, LlamaConfig& config) {
     attention.bias = fields.flag_or("attention_bias", false);
     attention.output_bias = attention.bias;
   }
-  attention.head_norm = config.model_type == "qwen3";
+  attention.head_norm = config.model_type.starts_with("qwen3");
   fields.expect("hidden_act", "silu", false);
   fields.expect("mlp_bias", false);
   fields.expect("pretraining_tp", 1);
   fields.expect("quantization_config", nullptr);
   fields.ignore({"attention_dropout", "is_llama_config", "transformers.js_config",
                  "attn_implementation", "_attn_implementation_autoset", "pad_token"});
+  read_mixture(fields, config);
   check_window(fields, config);
   read_rope(fields, config);
   fields.finish();
@@ -233,10 +235,8 @@ Result<LlamaConfig> read_llama_metadata(const store::Checkpoint& checkpoint,
   // The vocabulary is as long as the embedding; the key repeats it.
   const auto embedding = checkpoint.find("token_embd.weight");
   config.vocabulary = embedding && embedding->shape.rank == 2 ? embedding->shape.size[0] : 1;
-  if (reader.count("expert_count", 0, kMost, 0) != 0) {
-    reader.fault("expert_count", "mixtures of experts of this architecture are not supported");
-  }
-  reader.ignore({"vocab_size", "tensor_data_layout", "expert_used_count"});
+  read_mixture(reader, config);
+  reader.ignore({"vocab_size", "tensor_data_layout"});
   if (!reader.flag("attention.causal", true)) {
     reader.fault("attention.causal", "attention to later positions is not supported");
   }

@@ -1,5 +1,5 @@
-// The hyperparameters of llama and the dense families that differ from it in a detail: mistral,
-// qwen2, qwen3.
+// The hyperparameters of llama and the families that differ from it in a detail: mistral, qwen2 and
+// qwen3, and the mixtures mixtral and qwen3_moe.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "model/gqa.h"
+#include "model/moe.h"
 #include "model/rope.h"
 #include "store/checkpoint.h"
 #include "store/metadata.h"
@@ -24,11 +25,15 @@ struct LlamaConfig {
   std::size_t width = 0;  ///< of the feed-forward network
   float epsilon = 0;
   std::size_t max_positions = 0;
+  MoeConfig moe;
+  std::vector<bool> moe_layers;  ///< by layer; empty: all are dense
   GqaConfig attention;
   RopeConfig rope;
   bool rope_divisors = false;  ///< a tensor has them (GGUF)
   bool tied = false;           ///< the embedding is the output head
   std::vector<std::int32_t> end_ids;
+
+  bool is_moe(std::size_t layer) const { return !moe_layers.empty() && moe_layers[layer]; }
 };
 
 /// Reads config.json's text. Every fault is listed: what is missing, not supported or not

@@ -21,9 +21,10 @@ struct Entry {
 };
 
 constexpr std::array kArchitectures = {
-    Entry{"kimi_k3", &open_kimi, &imagine_kimi}, Entry{"kimi_linear", &open_kimi, &imagine_kimi},
-    Entry{"llama", &open_llama, &imagine_llama}, Entry{"mistral", &open_llama, &imagine_llama},
-    Entry{"qwen2", &open_llama, &imagine_llama}, Entry{"qwen3", &open_llama, &imagine_llama},
+    Entry{"kimi_k3", &open_kimi, &imagine_kimi},   Entry{"kimi_linear", &open_kimi, &imagine_kimi},
+    Entry{"llama", &open_llama, &imagine_llama},   Entry{"mistral", &open_llama, &imagine_llama},
+    Entry{"qwen2", &open_llama, &imagine_llama},   Entry{"qwen3", &open_llama, &imagine_llama},
+    Entry{"mixtral", &open_llama, &imagine_llama}, Entry{"qwen3_moe", &open_llama, &imagine_llama},
 };
 
 /// The same for GGUF, by general.architecture.
@@ -37,6 +38,7 @@ constexpr std::array kGgufArchitectures = {
     GgufEntry{"llama", &open_llama_gguf},
     GgufEntry{"qwen2", &open_llama_gguf},
     GgufEntry{"qwen3", &open_llama_gguf},
+    GgufEntry{"qwen3moe", &open_llama_gguf},
 };
 
 // The largest config.json in the field is a few hundred KiB.

@@ -13,7 +13,10 @@ const std::string kLayers = "language_model.model.layers.";
 
 Result<std::vector<float>> logits_of(const CheckpointCopy& copy) {
   SLUICE_ASSIGN(const auto engine, copy.open());
-  SLUICE_ASSIGN(Trace result, trace(*engine, kPrompt));
+  std::vector<std::int32_t> prompt = kPrompt;
+  const auto ids = static_cast<std::int32_t>(engine->shape().vocabulary);
+  for (std::int32_t& token : prompt) token %= ids;
+  SLUICE_ASSIGN(Trace result, trace(*engine, prompt));
   return std::move(result.logits);
 }
 
@@ -47,6 +50,48 @@ TEST(BadModel, Promise6ANanInTheTrunkNamesTheLayer) {
   });
   const std::string message = complaint(copy, ErrorKind::number);
   EXPECT_NE(message.find("layer 5"), std::string::npos) << message;
+}
+
+TEST(BadModel, Promise6ARouterThatGivesNoNumbersNamesTheLayer) {
+  const CheckpointCopy copy("qwen3moe-tiny");
+  copy.change_tensor("model.layers.2.mlp.gate.weight", [](std::vector<char>& bytes) {
+    bytes[0] = '\xc0';
+    bytes[1] = '\x7f';
+  });
+  const std::string message = complaint(copy, ErrorKind::number);
+  EXPECT_NE(message.find("layer 2: the router's scores"), std::string::npos) << message;
+}
+
+TEST(BadModel, Promise6ANanInOneExpertOfAMixtureNamesIt) {
+  const CheckpointCopy copy("mixtral-tiny");
+  for (int expert = 0; expert < 6; ++expert) {
+    copy.change_tensor(fmt::format("model.layers.1.block_sparse_moe.experts.{}.w3.weight", expert),
+                       [](std::vector<char>& bytes) {
+                         bytes[0] = '\xc0';
+                         bytes[1] = '\x7f';
+                       });
+  }
+  const std::string message = complaint(copy, ErrorKind::number);
+  EXPECT_NE(message.find("layer 1, expert"), std::string::npos) << message;
+}
+
+TEST(BadModel, Promise6AnExpertOfAnotherTypeOrMissingIsNamed) {
+  const CheckpointCopy copy("mixtral-tiny");
+  const std::string tensor = "model.layers.1.block_sparse_moe.experts.4.w2.weight";
+  std::string kept;
+  copy.change_header(tensor, [&](std::string& header) {
+    kept = header;
+    const std::size_t entry = header.find('"' + tensor + '"');
+    header.replace(header.find("\"BF16\"", entry), 6, "\"F16\" ");
+  });
+  EXPECT_NE(complaint(copy, ErrorKind::model_files).find(tensor + ": type F16 where BF16"),
+            std::string::npos);
+  copy.change_header(tensor, [&](std::string& header) {
+    header = kept;
+    header.replace(header.find('"' + tensor + '"') + 1, 1, "X");
+  });
+  EXPECT_NE(complaint(copy, ErrorKind::model_files).find("tensor " + tensor + ": missing"),
+            std::string::npos);
 }
 
 TEST(BadModel, Promise6ThePaddingOfTheDecayVectorIsNeverRead) {

@@ -106,7 +106,9 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, Golden,
                                            "llama-tiny", "llama3-tiny", "llama-linear-tiny",
                                            "llama-yarn-tiny", "mistral-tiny", "qwen2-tiny",
                                            "qwen3-tiny", "gguf-plain-tiny", "gguf-blocks-tiny",
-                                           "gguf-super-tiny"),
+                                           "gguf-super-tiny", "mixtral-tiny", "qwen3moe-tiny",
+                                           "qwen3moe-unnormed-tiny", "gguf-mixtral-tiny",
+                                           "gguf-qwen3moe-tiny"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');
