@@ -15,8 +15,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kHurriedIdle{200};
-
 /// Waits until the socket can be read or written; false at the deadline.
 bool wait_for(int socket, short events, steady_clock::time_point deadline) {
   while (true) {
@@ -65,8 +63,9 @@ bool HttpConnection::fill(Time deadline) {
 
 /// The size of the next head, once all of it is in received_.
 std::optional<std::size_t> HttpConnection::read_head_bytes() {
+  since_ = steady_clock::now();
   waiting_ = received_.empty();
-  const milliseconds patience = hurried_ ? std::min(limits_.idle, kHurriedIdle) : limits_.idle;
+  const milliseconds patience = hurried_ ? std::min(limits_.idle, kIdle) : limits_.idle;
   if (received_.empty() && !fill(steady_clock::now() + patience)) return std::nullopt;
   waiting_ = false;
   const Time deadline = steady_clock::now() + limits_.head;

@@ -62,6 +62,10 @@ class HttpConnection {
 
   /// No request is under way. May be called from any thread.
   bool is_waiting() const { return waiting_; }
+  /// Whether that was long enough that nobody is about to send one: it may be hung up.
+  bool is_idle() const {
+    return waiting_ && std::chrono::steady_clock::now() - since_.load() > kIdle;
+  }
   /// Others wait for the thread: a request must come soon.
   void hurry() { hurried_ = true; }
   /// Ends the connection from another thread: reads and writes fail from now on.
@@ -81,7 +85,9 @@ class HttpConnection {
   BodyRoom& bodies_;
   std::string received_;  // and not yet used
   std::size_t lent_ = 0;  // of bodies_
+  static constexpr std::chrono::milliseconds kIdle{200};
   std::atomic<bool> waiting_{true};
+  std::atomic<Time> since_{std::chrono::steady_clock::now()};  // it waits
   bool hurried_ = false;
   bool chunked_ = false;
   bool over_ = false;

@@ -21,6 +21,7 @@ namespace {
 
 constexpr int kBacklog = 64;
 constexpr std::chrono::seconds kGrace{1};
+constexpr int kPressedMs = 50;            // how often those who wait for threads are looked after
 constexpr std::size_t kMostWaiting = 64;  // for threads that are about to be free
 // Beside its stack and its body: the head, a response on its way, the socket's part of the heap.
 constexpr std::uint64_t kConnectionBytes = std::uint64_t{64} << 10;
@@ -131,8 +132,10 @@ Status HttpServer::listen() {
 void HttpServer::accept_all() {
   while (true) {
     std::array<pollfd, 2> descriptors = {{{listener_, POLLIN, 0}, {wake_, POLLIN, 0}}};
-    if (::poll(descriptors.data(), descriptors.size(), -1) < 0 && errno != EINTR) return;
+    const int patience = is_pressed() ? kPressedMs : -1;
+    if (::poll(descriptors.data(), descriptors.size(), patience) < 0 && errno != EINTR) return;
     if (descriptors[1].revents != 0) return;
+    if (descriptors[0].revents == 0) continue;
     sockaddr_storage from{};
     socklen_t size = sizeof(from);
     const int socket = ::accept4(listener_, reinterpret_cast<sockaddr*>(&from), &size,
@@ -172,13 +175,22 @@ void HttpServer::take(int socket, std::string peer) {
   arrived_.notify_one();
 }
 
+/// Whether connections wait for threads; if so, makes room for them.
+bool HttpServer::is_pressed() {
+  const std::scoped_lock lock(mutex_);
+  const bool pressed = waiting_.size() > idle_threads_;
+  if (pressed) make_room();
+  return pressed;
+}
+
 /// Ends connections on which nothing happens, so that those who wait and a new one can have their
-/// threads. False if nobody gives way.
+/// threads. A client that has only just come is about to send its request; but unless it does, it
+/// gives way soon. False if nobody will.
 bool HttpServer::make_room() {
   std::size_t ending = 0;
   for (HttpConnection* connection : served_) {
     if (!connection->is_waiting()) continue;
-    connection->hang_up();
+    if (connection->is_idle()) connection->hang_up();
     if (++ending > waiting_.size()) break;
   }
   return ending > 0 && waiting_.size() < kMostWaiting;

@@ -58,6 +58,7 @@ class HttpServer {
   Status listen();
   void accept_all();
   void take(int socket, std::string peer);
+  bool is_pressed();
   bool make_room();
   void serve_all();
   void serve(HttpConnection& connection);

@@ -38,6 +38,7 @@ class Program {
   bool wait_for_err(std::string_view text);
   const std::string& out() const { return out_; }
   const std::string& err() const { return err_; }
+  pid_t pid() const { return pid_; }
 
   /// Closes its stdin and waits for its end.
   Finished finish();

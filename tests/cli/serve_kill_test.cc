@@ -4,14 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <thread>
 
-#include "cli/models.h"
-#include "cli/program.h"
-#include "server/client.h"
+#include "cli/served.h"
 
 namespace sluice::cli {
 namespace {
@@ -23,31 +20,11 @@ using server::TestJson;
 
 constexpr std::size_t kTokens = 200;  // of each answer: three checkpoints
 
-/// A server on a state folder; it has not ended when this goes, and is killed then.
-class Served {
- public:
-  explicit Served(const std::string& folder)
-      : program_({"serve", kNano, "--port", "0", "--ram", "64M", "--threads", "1", "--state-dir",
-                  folder}) {
-    EXPECT_TRUE(program_.wait_for_err("/v1 ")) << program_.err();
-    port_ = std::stoi(program_.err().substr(program_.err().find("127.0.0.1:") + 10));
-  }
-  ~Served() {
-    program_.kill();
-    EXPECT_EQ(program_.finish().exit_code, 128 + 9) << program_.err();
-  }
-  Served(const Served&) = delete;
-  Served& operator=(const Served&) = delete;
-  int port() const { return port_; }
-
- private:
-  Program program_;
-  int port_ = 0;
-};
+std::vector<std::string> on(const std::string& state_folder) {
+  return {"--state-dir", state_folder};
+}
 
 std::string batch_lines(std::size_t requests) {
-  TestJson bias = TestJson::object();  // no end token is ever the likeliest
-  for (int id = 3840; id < 4096; ++id) bias[std::to_string(id)] = -100;
   std::string lines;
   for (std::size_t i = 0; i < requests; ++i) {
     TestJson body = {{"model", "k3-nano"},
@@ -56,7 +33,7 @@ std::string batch_lines(std::size_t requests) {
                      {"seed", i},
                      {"temperature", i % 4 == 0 ? 0.0 : 0.8},
                      {"presence_penalty", 0.3},
-                     {"logit_bias", bias}};
+                     {"logit_bias", never_ending()}};
     if (i % 5 == 1) body["logprobs"] = 2;
     if (i % 5 == 2) body.update({{"n", 2}, {"max_tokens", 90}});
     const TestJson line = {{"custom_id", "request " + std::to_string(i)},
@@ -121,11 +98,6 @@ std::map<std::string, TestJson> results_of(int port, const std::string& batch) {
   return results;
 }
 
-std::size_t number_from(const char* variable, std::size_t otherwise) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::stoul(text);
-}
-
 TEST(AKilledServer, EndsABatchAsIfNothingHadHappened) {
   const std::size_t kills = number_from("SLUICE_KILLS", 0);
   const Folder folder;
@@ -133,13 +105,13 @@ TEST(AKilledServer, EndsABatchAsIfNothingHadHappened) {
   std::map<std::string, TestJson> expected;
   const auto start = std::chrono::steady_clock::now();
   {
-    const Served server(folder / "undisturbed");
+    const Served server(on(folder / "undisturbed"));
     expected = results_of(server.port(), begin_batch(server.port(), lines));
   }
   const std::chrono::duration<double> undisturbed = std::chrono::steady_clock::now() - start;
   std::string batch;
   {
-    const Served server(folder / "killed");
+    const Served server(on(folder / "killed"));
     batch = begin_batch(server.port(), lines);
   }  // killed as soon as the batch is acknowledged
   std::size_t under_way = 0;
@@ -149,19 +121,19 @@ TEST(AKilledServer, EndsABatchAsIfNothingHadHappened) {
       std::size_t tokens;
     };
     for (const Moment moment : {Moment{0, 100}, Moment{0, 150}, Moment{2, 70}, Moment{3, 1}}) {
-      const Served server(folder / "killed");
+      const Served server(on(folder / "killed"));
       under_way += wait_for(server.port(), batch, moment.results, moment.tokens) ? 1 : 0;
     }
     EXPECT_EQ(under_way, 4u);
   }
   std::mt19937 random(static_cast<unsigned>(number_from("SLUICE_SEED", std::random_device()())));
-  std::uniform_real_distribution<double> seconds(0, 2 * undisturbed.count() / 50);
+  std::uniform_real_distribution<double> seconds(0, undisturbed.count() / 50);
   for (std::size_t kill = 1; kill < kills; ++kill) {
-    const Served server(folder / "killed");
+    const Served server(on(folder / "killed"));
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds(random)));
     under_way += batch_of(server.port(), batch)["status"] == "in_progress" ? 1 : 0;
   }
-  const Served server(folder / "killed");
+  const Served server(on(folder / "killed"));
   EXPECT_EQ(results_of(server.port(), batch), expected);
   if (kills > 0) {
     fmt::print("{} kills, {} of them while the batch was under way; {} requests\n", kills,
