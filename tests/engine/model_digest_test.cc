@@ -1,0 +1,70 @@
+// What saved sequences are told apart by: the same model has the same digest wherever it lies,
+// another has another, even if only its weights differ.
+#include "engine/model_digest.h"
+
+#include <fstream>
+
+#include "engine/golden.h"
+#include "io/make_reader.h"
+
+namespace sluice::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::uint64_t digest_of(const fs::path& model) {
+  auto reader = std::move(*io::make_reader(io::IoMode::pread, {}));
+  const auto files = open_files(model, {}, reader);
+  EXPECT_TRUE(files) << files.error().message;
+  const auto digest = model_digest(*files, *reader);
+  EXPECT_TRUE(digest) << digest.error().message;
+  return digest.value_or(0);
+}
+
+/// A copy of the demo model that may be changed.
+class Copy {
+ public:
+  Copy() {
+    std::string name = fs::temp_directory_path() / "sluice-digest-XXXXXX";
+    path_ = ::mkdtemp(name.data());
+    fs::copy(checkpoint_folder("k3-nano"), path_, fs::copy_options::recursive);
+  }
+  ~Copy() { fs::remove_all(path_); }
+  Copy(const Copy&) = delete;
+  Copy& operator=(const Copy&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+TEST(ModelDigest, HangsOnTheModelAndNotOnItsPlace) {
+  const std::uint64_t digest = digest_of(checkpoint_folder("k3-nano"));
+  const Copy copy;
+  EXPECT_EQ(digest_of(copy.path()), digest);
+  std::ofstream(copy.path() / "config.json", std::ios::app) << "\n";
+  EXPECT_NE(digest_of(copy.path()), digest) << "another configuration";
+}
+
+TEST(ModelDigest, SeesThatWeightsWereTrainedFurther) {
+  const Copy copy;
+  for (const auto& each : fs::directory_iterator(copy.path())) {
+    if (each.path().extension() != ".safetensors") continue;
+    std::fstream file(each.path(), std::ios::binary | std::ios::in | std::ios::out);
+    std::uint64_t header = 0;
+    file.read(reinterpret_cast<char*>(&header), sizeof(header));
+    const auto start = static_cast<std::streamoff>(header + sizeof(header));
+    file.seekg(start);
+    std::string bytes((std::istreambuf_iterator<char>(file)), {});
+    for (std::size_t at = 0; at < bytes.size(); at += 2) {
+      bytes[at] = static_cast<char>(bytes[at] ^ 1);  // the last bit of each bf16
+    }
+    file.clear();
+    file.seekp(start);
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+  EXPECT_NE(digest_of(copy.path()), digest_of(checkpoint_folder("k3-nano")));
+}
+
+}  // namespace
+}  // namespace sluice::engine

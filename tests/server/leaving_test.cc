@@ -1,0 +1,106 @@
+// Clients that leave: on drives so slow that a layer takes a while, what they wanted stops within
+// one layer, and what waited is dropped.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "io/fault_reader.h"
+#include "server/client.h"
+#include "server/server.h"
+
+namespace sluice::server {
+namespace {
+
+std::unique_ptr<Server> start_slow() {
+  ServerOptions options;
+  options.host.engine.model = SLUICE_SOURCE_DIR "/models/k3-nano";
+  options.host.engine.threads = 1;
+  options.host.engine.context = 512;
+  options.host.engine.ram = std::uint64_t{1};  // refused, with the smallest that works
+  options.port = 0;
+  const auto refused = Server::start(options);
+  EXPECT_FALSE(refused);
+  const std::string& message = refused.error().message;
+  options.host.engine.ram = std::stoull(message.substr(message.find("--ram ") + 6)) << 20;
+  options.host.engine.wrap_reader = [](std::unique_ptr<io::Reader> inner) {
+    return io::make_fault_reader(std::move(inner), {.max_delay = std::chrono::milliseconds(8)});
+  };
+  auto server = Server::start(options);
+  EXPECT_TRUE(server) << server.error().message;
+  return std::move(*server);
+}
+
+TestJson request() {
+  return {{"model", "k3-nano"},
+          {"prompt", "It was on a dreary night of November"},
+          {"max_tokens", 400},
+          {"stream", true}};
+}
+
+TestJson status_of(int port) { return get(port, "/v1/status").json(); }
+
+/// Clients that the server has seen leave.
+int left(int port) {
+  const std::string metrics = get(port, "/metrics").body;
+  const std::string name = "\nsluice_clients_left_total ";
+  const std::size_t at = metrics.find(name);
+  return at == std::string::npos ? 0 : std::stoi(metrics.substr(at + name.size()));
+}
+
+/// Layers that were begun for the running request so far.
+std::size_t progress(const TestJson& status) {
+  const TestJson& request = status["request"];
+  return request["tokens"].get<std::size_t>() * status["layers"].get<std::size_t>() +
+         request["layer"].get<std::size_t>();
+}
+
+class ALeavingClient : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ALeavingClient, StopsTheEngineWithinALayer) {
+  const auto server = start_slow();
+  const int port = server->port();
+  {
+    Client client(port);
+    client.write(wire("POST", "/v1/completions", request().dump()));
+    while (true) {
+      const TestJson now = status_of(port);
+      if (now["phase"] == GetParam() && now["request"]["layer"] > 1) break;
+    }
+  }
+  while (left(port) == 0) continue;
+  std::optional<std::size_t> first;
+  std::size_t last = 0;
+  for (TestJson now; (now = status_of(port))["phase"] != "idle";) {
+    ASSERT_EQ(now["phase"], GetParam());
+    last = progress(now);
+    if (!first) first = last;
+  }
+  if (first) {
+    EXPECT_LE(last, *first + 1);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Phases, ALeavingClient, ::testing::Values("prefill", "decode"),
+                         [](const auto& phase) { return std::string(phase.param); });
+
+TEST(AClientThatWaits, IsDroppedFromTheQueueWhenItLeaves) {
+  const auto server = start_slow();
+  const int port = server->port();
+  Client first(port);
+  first.write(wire("POST", "/v1/completions", request().dump()));
+  while (status_of(port)["phase"] == "idle") continue;
+  const std::string running = status_of(port)["request"]["id"];
+  {
+    Client second(port);
+    second.write(wire("POST", "/v1/completions", request().dump()));
+    while (status_of(port)["queued"] != 1) continue;
+  }
+  while (left(port) == 0) continue;
+  const TestJson now = status_of(port);
+  EXPECT_EQ(now["queued"], 0);
+  EXPECT_EQ(now["request"]["id"], running) << "the one that runs is not touched";
+}
+
+}  // namespace
+}  // namespace sluice::server
