@@ -125,7 +125,7 @@ Status JobRunner::run_task(StoredJob& job, const std::shared_ptr<Task>& task,
                            AnswerWriter& writer) {
   AnswerCollector collector(task->generation());
   while (true) {
-    const auto event = task->next(kPatience);
+    const auto events = task->take(kPatience, Task::Wake::end);
     bool ends = false;
     {
       const std::scoped_lock lock(mutex_);
@@ -135,22 +135,26 @@ Status JobRunner::run_task(StoredJob& job, const std::shared_ptr<Task>& task,
       worker_.cancel(task);
       return store_.put_back(job, false);
     }
-    if (!event) continue;
-    if (event->kind == TaskEvent::Kind::done) {
-      job.http_status = 200;
-      job.result = to_line(writer.whole(collector.choices(), event->usage));
-      SLUICE_TRY(store_.finish(job, true));
-      worker_.forget(*task);
-      return {};
+    for (const TaskEvent& event : events) {
+      if (event.kind == TaskEvent::Kind::done) {
+        job.http_status = 200;
+        job.result = to_line(writer.whole(collector.choices(), event.usage));
+        SLUICE_TRY(store_.finish(job, true));
+        worker_.forget(*task);
+        return {};
+      }
+      if (event.kind == TaskEvent::Kind::failed) return end_failed(job, *event.error);
+      collector.add(event);
     }
-    if (event->kind == TaskEvent::Kind::failed) {
-      if (event->error->kind == ErrorKind::interrupted) return store_.put_back(job, false);
-      const ApiError error = to_api_error(*event->error);
-      if (error.status >= 500 && job.attempts < kMostFailures) return store_.put_back(job, true);
-      return fail_job(job, error.status, openai_error(error));
-    }
-    collector.add(*event);
   }
+}
+
+/// Its task failed: it is tried again, or that is its result.
+Status JobRunner::end_failed(StoredJob& job, const Error& failure) {
+  if (failure.kind == ErrorKind::interrupted) return store_.put_back(job, false);
+  const ApiError error = to_api_error(failure);
+  if (error.status >= 500 && job.attempts < kMostFailures) return store_.put_back(job, true);
+  return fail_job(job, error.status, openai_error(error));
 }
 
 Status JobRunner::fail_job(StoredJob& job, int status, std::string result) {

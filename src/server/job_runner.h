@@ -39,6 +39,7 @@ class JobRunner {
   void work();
   Status run(StoredJob job);
   Status run_task(StoredJob& job, const std::shared_ptr<Task>& task, class AnswerWriter& writer);
+  Status end_failed(StoredJob& job, const Error& failure);
   Status fail_job(StoredJob& job, int status, std::string result);
   bool submit(const std::shared_ptr<Task>& task);
 

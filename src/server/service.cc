@@ -1,6 +1,7 @@
 #include "server/service.h"
 
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "server/asked.h"
@@ -15,6 +16,9 @@ using std::chrono::milliseconds;
 
 // How long a wait for the engine may be before the client is looked after.
 constexpr milliseconds kPatience{50};
+// Between two writes to a stream: of a model so fast that several tokens come meanwhile, waking up
+// and sending for each would take from the engine what is a part of its speed.
+constexpr milliseconds kRest{10};
 constexpr auto kHeartbeat = std::chrono::seconds(5);
 
 constexpr const char* kJson = "application/json";
@@ -256,46 +260,67 @@ void Service::stream(Exchange& exchange, const std::shared_ptr<Task>& task, Answ
   connection.stream(writer.begin());
   auto silent_since = Clock::now();
   while (true) {
-    const auto event = task->next(kPatience);
+    const auto events = task->take(kPatience, Task::Wake::event);
     if (connection.is_gone()) return drop(task);
-    if (!event) {
-      if (Clock::now() - silent_since < kHeartbeat) continue;
-      connection.stream(waiting(task, writer));
-    } else if (event->kind == TaskEvent::Kind::done) {
-      connection.stream(writer.end(event->usage));
-      connection.end_stream();
-      return worker_.forget(*task);
-    } else if (event->kind == TaskEvent::Kind::failed) {
-      connection.stream(writer.failed(to_api_error(*event->error)));
-      return connection.end_stream();
-    } else if (event->kind != TaskEvent::Kind::started) {
-      connection.stream(writer.event(*event));
+    std::string text;
+    bool is_over = false;
+    for (const TaskEvent& event : events) {
+      text += written(event, writer);
+      is_over = event.kind == TaskEvent::Kind::done || event.kind == TaskEvent::Kind::failed;
     }
+    if (events.empty() && Clock::now() - silent_since >= kHeartbeat) text = waiting(task, writer);
+    connection.stream(text);
+    if (is_over) {
+      connection.end_stream();
+      return answered(*task, events.back());
+    }
+    if (events.empty() && text.empty()) continue;
     silent_since = Clock::now();
+    std::this_thread::sleep_for(kRest);
+  }
+}
+
+/// As a part of a stream.
+std::string Service::written(const TaskEvent& event, AnswerWriter& writer) {
+  switch (event.kind) {
+    case TaskEvent::Kind::started:
+      return {};
+    case TaskEvent::Kind::done:
+      return writer.end(event.usage);
+    case TaskEvent::Kind::failed:
+      return writer.failed(to_api_error(*event.error));
+    default:
+      return writer.event(event);
   }
 }
 
 void Service::collect(Exchange& exchange, const std::shared_ptr<Task>& task, AnswerWriter& writer) {
   AnswerCollector collector(task->generation());
   while (true) {
-    const auto event = task->next(kPatience);
+    const auto events = task->take(kPatience, Task::Wake::end);
     if (exchange.connection().is_gone()) return drop(task);
-    if (!event) continue;
-    if (event->kind == TaskEvent::Kind::done) {
-      exchange.send_json(writer.whole(collector.choices(), event->usage));
-      return worker_.forget(*task);
+    for (const TaskEvent& event : events) {
+      if (event.kind == TaskEvent::Kind::done) {
+        exchange.send_json(writer.whole(collector.choices(), event.usage));
+        return answered(*task, event);
+      }
+      if (event.kind == TaskEvent::Kind::failed) {
+        return exchange.send_error(to_api_error(*event.error));
+      }
+      collector.add(event);
     }
-    if (event->kind == TaskEvent::Kind::failed) {
-      return exchange.send_error(to_api_error(*event->error));
-    }
-    collector.add(*event);
   }
+}
+
+/// The last event was written.
+void Service::answered(const Task& task, const TaskEvent& last) {
+  if (last.kind == TaskEvent::Kind::done) worker_.forget(task);
 }
 
 /// The client has left.
 void Service::drop(const std::shared_ptr<Task>& task) {
-  metrics_.count_left();
   worker_.cancel(task);
+  metrics_.count_left();
 }
 
 text::Json Service::model() const {

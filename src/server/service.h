@@ -32,6 +32,8 @@ class Service final : public HttpHandler {
   void answer(Exchange& exchange, std::string_view path);
   void stream(Exchange& exchange, const std::shared_ptr<Task>& task, AnswerWriter& writer);
   void collect(Exchange& exchange, const std::shared_ptr<Task>& task, AnswerWriter& writer);
+  static std::string written(const TaskEvent& event, AnswerWriter& writer);
+  void answered(const Task& task, const TaskEvent& last);
   void drop(const std::shared_ptr<Task>& task);
   ApiError queue_full();
   std::string waiting(const std::shared_ptr<Task>& task, AnswerWriter& writer) const;

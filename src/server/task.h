@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/cancellation.h"
@@ -63,12 +64,29 @@ class Task {
   Clock::time_point created() const { return created_; }
   Cancellation& cancellation() { return cancellation_; }
 
+  /// What ends a wait for events: any of them, or only the task's end. Who does not show what comes
+  /// has no need to be woken for it.
+  enum class Wake : std::uint8_t { event, end };
+
   void add(TaskEvent event) {
+    bool wakes = false;
     {
       const std::scoped_lock lock(mutex_);
+      has_ended_ = has_ended_ || event.kind == TaskEvent::Kind::done ||
+                   event.kind == TaskEvent::Kind::failed;
+      wakes = has_ended_ || wake_ == Wake::event;
       events_.push_back(std::move(event));
     }
-    arrived_.notify_one();
+    if (wakes) arrived_.notify_one();
+  }
+
+  /// All that came since the last call, in order; nothing after `patience`.
+  std::deque<TaskEvent> take(std::chrono::milliseconds patience, Wake wake) {
+    std::unique_lock lock(mutex_);
+    wake_ = wake;
+    arrived_.wait_for(lock, patience,
+                      [&] { return has_ended_ || (wake_ == Wake::event && !events_.empty()); });
+    return std::exchange(events_, {});
   }
 
   /// The next event, or none after `patience`.
@@ -89,6 +107,8 @@ class Task {
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<TaskEvent> events_;
+  Wake wake_ = Wake::event;
+  bool has_ended_ = false;
 };
 
 }  // namespace sluice::server
