@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 
 #include "cli/models.h"
 #include "cli/program.h"
@@ -57,14 +58,20 @@ std::string completion(const std::string& more) {
          std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
-TEST(Serve, Promise3HoldsTheBudgetWhateverIsAsked) {
-  const Finished refused = run_program({"serve", kNano, "--port", "0", "--ram", "1M"});
+/// With the smallest memory that works with these flags.
+void hold_the_budget(const std::vector<std::string>& flags) {
+  const auto with_ram = [&](const std::string& ram) {
+    std::vector<std::string> all = {"serve", kNano, "--port", "0", "--threads", "2", "--ram", ram};
+    all.insert(all.end(), flags.begin(), flags.end());
+    return all;
+  };
+  const Finished refused = run_program(with_ram("1M"));
   EXPECT_EQ(refused.exit_code, 4) << refused.err;
   const std::size_t at = refused.err.find("--ram ");
   ASSERT_NE(at, std::string::npos) << refused.err;
   const std::uint64_t ram = std::stoull(refused.err.substr(at + 6)) << 20;
 
-  Program server({"serve", kNano, "--port", "0", "--ram", std::to_string(ram), "--threads", "2"});
+  Program server(with_ram(std::to_string(ram)));
   ASSERT_TRUE(server.wait_for_err("/v1 ")) << server.err();
   const int port = std::stoi(server.err().substr(server.err().find("127.0.0.1:") + 10));
   for (const char* more : {R"("max_tokens":40)", R"("max_tokens":40,"n":3,"logprobs":5)",
@@ -82,6 +89,14 @@ TEST(Serve, Promise3HoldsTheBudgetWhateverIsAsked) {
 #ifndef SLUICE_SANITIZED
   EXPECT_LE(run.peak_rss_bytes, ram);
 #endif
+}
+
+TEST(Serve, Promise3HoldsTheBudgetWhateverIsAsked) { hold_the_budget({}); }
+
+TEST(Serve, Promise3HoldsTheBudgetWithConversationsOnDisk) {
+  const Folder folder;
+  hold_the_budget({"--state-dir", folder / "state"});
+  EXPECT_FALSE(std::filesystem::is_empty(folder / "state/states"));
 }
 
 }  // namespace
