@@ -1,5 +1,6 @@
 #include "base/memory_info.h"
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -151,6 +152,17 @@ std::uint64_t major_faults() {
   rusage usage{};
   if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
   return static_cast<std::uint64_t>(usage.ru_majflt);
+}
+
+bool is_untouched(const std::byte* memory, std::size_t bytes) {
+  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto is_there = [](std::uintptr_t address) {
+    unsigned char state = 1;
+    void* const start = reinterpret_cast<void*>(address / page * page);
+    return ::mincore(start, page, &state) != 0 || (state & 1) != 0;
+  };
+  const auto first = reinterpret_cast<std::uintptr_t>(memory);
+  return bytes > 0 && !(is_there(first) && is_there(first + bytes - 1));
 }
 
 std::uint64_t total_memory() { return kib_line("/proc/meminfo", "MemTotal:").value_or(0); }

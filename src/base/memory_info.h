@@ -1,6 +1,7 @@
 // What the system says about memory: of this process, of its control group, of the machine.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -22,6 +23,10 @@ double memory_stall_s();
 
 /// Page faults of this process, since its start, that had to be read from a drive.
 std::uint64_t major_faults();
+
+/// Whether memory of this process has not been touched yet: its first use costs the kernel time,
+/// for zeroing. Looks at both ends only.
+bool is_untouched(const std::byte* memory, std::size_t bytes);
 
 /// Memory of the machine, in bytes (0 where the system does not tell).
 std::uint64_t total_memory();

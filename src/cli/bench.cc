@@ -151,17 +151,24 @@ class Bench final : public Command {
 
   void add_decode(CLI::App& app) {
     CLI::App* decode = kind(app, "decode", "Decode tokens of a model",
-                            [this] { return run_model(BenchKind::decode, decode_, tokens_); });
-    add_count(*decode, "--tokens", tokens_, 1, 100'000, "To decode; default: 8");
-    add_compute_options(*decode, decode_);
+                            [this] { return run_model(BenchKind::decode, decode_); });
+    add_count(*decode, "--tokens", decode_.tokens, 1, 100'000, "To decode; default: 8");
+    add_count(*decode, "--warm", decode_.warm, 0, 100'000,
+              "Tokens before, which bring the weights into memory; default: 2");
+    decode
+        ->add_option(
+            "--trunk-percent", trunk_percent_,
+            "Of the memory for weights, how much the trunk may have; default: 100, what it "
+            "leaves is the experts'. To compare with")
+        ->check(CLI::Range(0, 100));
+    add_compute_options(*decode, decode_.compute);
   }
 
   void add_prefill(CLI::App& app) {
-    CLI::App* prefill = kind(app, "prefill", "Feed a prompt to a model", [this] {
-      return run_model(BenchKind::prefill, prefill_, positions_);
-    });
-    add_count(*prefill, "--tokens", positions_, 1, 1'000'000, "Of the prompt; default: 128");
-    add_compute_options(*prefill, prefill_);
+    CLI::App* prefill = kind(app, "prefill", "Feed a prompt to a model",
+                             [this] { return run_model(BenchKind::prefill, prefill_); });
+    add_count(*prefill, "--tokens", prefill_.tokens, 1, 1'000'000, "Of the prompt; default: 128");
+    add_compute_options(*prefill, prefill_.compute);
   }
 
   Status run_drive() {
@@ -181,8 +188,9 @@ class Bench final : public Command {
     return Output::standard().write(json_ ? dumped(kernels_json(report)) : kernels_text(report));
   }
 
-  Status run_model(BenchKind what, const ComputeOptions& options, std::size_t tokens) {
-    SLUICE_ASSIGN(const ModelBench bench, bench_model(what, options, tokens));
+  Status run_model(BenchKind what, BenchOptions options) {
+    options.trunk_share = trunk_percent_ / 100.0;
+    SLUICE_ASSIGN(const ModelBench bench, bench_model(what, options));
     return Output::standard().write(json_ ? dumped(to_json(bench)) : to_text(bench));
   }
 
@@ -191,10 +199,9 @@ class Bench final : public Command {
   DriveOptions drive_;
   int threads_ = 0;
   double seconds_ = 3;
-  ComputeOptions decode_;
-  ComputeOptions prefill_;
-  std::size_t tokens_ = 8;
-  std::size_t positions_ = 128;
+  BenchOptions decode_ = {.compute = {}, .tokens = 8, .warm = 2};
+  BenchOptions prefill_ = {.compute = {}, .tokens = 128};
+  int trunk_percent_ = 100;
 };
 
 }  // namespace

@@ -21,7 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kWarmTokens = 2;  // before a decode: brings the weights into their place
 constexpr double kDriveSeconds = 0.5;
 constexpr double kKernelSeconds = 1;
 
@@ -55,11 +54,10 @@ struct Span {
   }
 };
 
-Status run(engine::Engine& engine, ModelBench& bench) {
+Status run(engine::Engine& engine, std::size_t warm, ModelBench& bench) {
   engine::FeedOptions feed;
   feed.cancellation = &Interrupts::cancellation();
   SLUICE_ASSIGN(const auto sequence, engine.new_sequence());
-  const std::size_t warm = bench.kind == BenchKind::decode ? kWarmTokens : 0;
   const auto ids = some_ids(warm + bench.tokens, engine.shape().vocabulary);
   const std::span<const std::int32_t> all(ids);
   for (std::size_t i = 0; i < warm; ++i) {
@@ -114,7 +112,8 @@ double ModelBench::median_s() const {
   return sorted[sorted.size() / 2];
 }
 
-Result<ModelBench> bench_model(BenchKind kind, const ComputeOptions& options, std::size_t tokens) {
+Result<ModelBench> bench_model(BenchKind kind, const BenchOptions& asked) {
+  const ComputeOptions& options = asked.compute;
   SLUICE_ASSIGN(const ModelFacts facts, gather_facts(options.model, options.model_folders));
   std::vector<fs::path> paths;
   for (const store::ShardFile& file : facts.files) {
@@ -124,17 +123,18 @@ Result<ModelBench> bench_model(BenchKind kind, const ComputeOptions& options, st
   const engine::TrialFiles files = engine::TrialFiles::among(paths);
   ModelBench bench;
   bench.kind = kind;
-  bench.tokens = tokens;
+  bench.tokens = asked.tokens;
   SLUICE_ASSIGN(const auto before, drive_speed(files, options.io));
   Interrupts::watch();
-  engine::EngineOptions open = engine_options(options, kWarmTokens + tokens);
+  engine::EngineOptions open = engine_options(options, asked.warm + asked.tokens);
+  open.trunk_share = asked.trunk_share;
   open.history.clear();  // ids without a meaning teach nothing
   {
     SLUICE_ASSIGN(const auto engine, engine::Engine::open(open));
     open.context = engine->options().context;
     bench.ram = *engine->options().ram;
     bench.chunk = engine->chunk();
-    SLUICE_TRY(run(*engine, bench));
+    SLUICE_TRY(run(*engine, asked.warm, bench));
   }
   SLUICE_ASSIGN(const auto after, drive_speed(files, options.io));
   bench.drive_limit = better(before, after);

@@ -35,9 +35,15 @@ struct ModelBench {
   double median_s() const;
 };
 
-/// Opens the model, runs what is not to be measured (a first token, so that weights are in place),
-/// then `tokens` tokens.
-Result<ModelBench> bench_model(BenchKind kind, const ComputeOptions& options, std::size_t tokens);
+struct BenchOptions {
+  ComputeOptions compute;
+  std::size_t tokens = 0;
+  std::size_t warm = 0;  ///< tokens before, which bring the weights into their place
+  double trunk_share = 1;
+};
+
+/// Opens the model, runs what is not to be measured, then `tokens` tokens.
+Result<ModelBench> bench_model(BenchKind kind, const BenchOptions& options);
 
 nlohmann::ordered_json to_json(const ModelBench& bench);
 std::string to_text(const ModelBench& bench);

@@ -178,6 +178,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
   const weights::ExpertUse known = recall(options, parts->fingerprint, blueprint.blocks);
   weights::ReadShape shape;
   shape.ring_bytes = options.ring;
+  shape.trunk_share = options.trunk_share;
   SLUICE_ASSIGN(
       parts->placement,
       weights::place(blueprint.blocks, *parts->reader, shape,

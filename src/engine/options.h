@@ -49,6 +49,9 @@ struct EngineOptions {
   /// Room for the trunk on its way through, in bytes. Default: what keeps the drives busy.
   std::optional<std::uint64_t> ring;
 
+  /// weights::ReadShape::trunk_share; to compare with.
+  double trunk_share = 1;
+
   /// Experts of the next layer that are guessed and read ahead with idle drive time, while tokens
   /// are decoded; 0: none.
   std::size_t lookahead = kDefaultLookahead;

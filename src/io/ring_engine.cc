@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/memory_info.h"
 #include "base/thread_pool.h"
 #include "io/depth_finder.h"
 #include "io/file.h"
@@ -234,7 +235,9 @@ void UringEngine::start_flight(RingLane& lane, const Piece& piece) {
 
 void UringEngine::read_next(std::size_t slot) {
   const NextRead next = slots_[slot].flight.next();
-  ring_->read(next.descriptor, next.to, next.length, next.offset, slot, next.patient);
+  // The kernel would zero such memory on this thread, and the drives would wait meanwhile.
+  const bool patient = next.patient || is_untouched(next.to, next.length);
+  ring_->read(next.descriptor, next.to, next.length, next.offset, slot, patient);
 }
 
 void UringEngine::handle(const RingResult& result) {

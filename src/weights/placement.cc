@@ -124,7 +124,10 @@ void spread_residents(const io::Reader& reader, std::uint64_t room, Placement& p
   }
 }
 
-void place_residents(const io::Reader& reader, std::uint64_t budget, Placement& placement) {
+void place_residents(const io::Reader& reader, double trunk_share, std::uint64_t budget,
+                     Placement& placement) {
+  const auto kept = static_cast<double>(left(placement, budget)) * (1 - trunk_share);
+  budget -= static_cast<std::uint64_t>(kept);
   Placement whole = placement;  // without a ring, if everything fits
   whole.ring_bytes = 0;
   whole.resident_room = all_room(whole.schedule, reader);
@@ -219,7 +222,7 @@ Result<Placement> place(const Blocks& blocks, const io::Reader& reader, const Re
                 format_size(*shape.ring_bytes), format_size(budget));
   }
   grow_wave(blocks, budget, placement);
-  place_residents(reader, budget, placement);
+  place_residents(reader, shape.trunk_share, budget, placement);
   grow_banks(blocks, budget, use, placement);
   return placement;
 }

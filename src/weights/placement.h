@@ -34,6 +34,9 @@ struct ReadShape {
   std::uint64_t tile_bytes = std::uint64_t{8} << 20;  ///< preferred
   std::uint64_t ring_tiles = 12;                      ///< preferred depth of the ring, in tiles
   std::optional<std::uint64_t> ring_bytes = {};       ///< of the ring, instead of ring_tiles
+  /// Of what is left for resident tiles and banks, the share that tiles may have; instead of trunk
+  /// first. To compare with.
+  double trunk_share = 1;
 };
 
 /// Places the weights into at most `budget` bytes by value per byte: what is needed to run at all,

@@ -69,6 +69,18 @@ TEST(Memory, TheSystemTells) {
   EXPECT_GT(available_memory(), 0u);
 }
 
+TEST(Memory, UntouchedUntilItIsUsed) {
+  MemoryLedger ledger(std::uint64_t{64} << 20);
+  const auto buffer = Buffer::allocate(64 << 10, Tenant::ring, ledger);
+  ASSERT_TRUE(buffer);
+  EXPECT_TRUE(is_untouched(buffer->data(), 64 << 10));
+  buffer->data()[0] = std::byte{1};
+  EXPECT_TRUE(is_untouched(buffer->data(), 64 << 10)) << "its end still is";
+  buffer->data()[(64 << 10) - 1] = std::byte{1};
+  EXPECT_FALSE(is_untouched(buffer->data(), 64 << 10));
+  EXPECT_FALSE(is_untouched(buffer->data(), 0));
+}
+
 TEST(ThreadPool, RunsEachItemOnce) {
   for (const int threads : {1, 2, 5}) {
     ThreadPool pool(threads);

@@ -117,6 +117,24 @@ TEST_P(SameBits, Promise2AChunkThatNeedsMoreExpertsThanThereIsRoomFor) {
   EXPECT_TRUE(same_bits(*found, *expected));
 }
 
+TEST_P(SameBits, Promise2EverySplitBetweenTrunkAndExperts) {
+  const auto tokens = prompt_of(GetParam());
+  EngineOptions options;
+  options.all_logits = true;
+  const auto whole = open_engine(GetParam(), options);
+  ASSERT_TRUE(whole) << whole.error().message;
+  const auto expected = trace(**whole, tokens);
+  ASSERT_TRUE(expected) << expected.error().message;
+  for (const double share : {0.0, 0.5}) {
+    options.trunk_share = share;
+    const auto engine = open_smallest(GetParam(), options, 1 << 20);
+    ASSERT_TRUE(engine) << engine.error().message;
+    const auto found = trace(**engine, tokens);
+    ASSERT_TRUE(found) << found.error().message;
+    EXPECT_TRUE(same_bits(*found, *expected)) << share;
+  }
+}
+
 TEST_P(SameBits, Promise2SecondRunWithWarmCaches) {
   const auto tokens = prompt_of(GetParam());
   EngineOptions options;

@@ -1,6 +1,7 @@
 #include "weights/placement.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "weights/pattern.h"
@@ -42,6 +43,25 @@ TEST(Placement, KeepsTheTrunkBeforeExperts) {
     }
   }
   EXPECT_TRUE(banks);
+}
+
+TEST(Placement, GivesExpertsWhatTheTrunkMayNotHave) {
+  PatternModel model;
+  const std::uint64_t budget = smallest_budget(model.blocks, *model.reader) + 500'000;
+  std::uint64_t resident = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t banks = 0;
+  for (const double share : {1.0, 0.6, 0.3, 0.0}) {
+    ReadShape shape;
+    shape.trunk_share = share;
+    const auto placement = place(model.blocks, *model.reader, shape, budget);
+    ASSERT_TRUE(placement);
+    EXPECT_LE(placement->charge(), budget);
+    EXPECT_LT(placement->resident_room, resident);
+    if (share < 1) EXPECT_GT(placement->bank_bytes(), banks);
+    resident = placement->resident_room;
+    banks = placement->bank_bytes();
+  }
+  EXPECT_EQ(resident, 0u);
 }
 
 TEST(Placement, SpreadsResidentTilesOverTheSchedule) {
