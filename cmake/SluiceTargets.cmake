@@ -72,7 +72,8 @@ if(CMAKE_CROSSCOMPILING_EMULATOR)
   file(CHMOD ${sluice_program} PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
 endif()
 
-# sluice_layer_tests(NAME): tests/NAME/*_test.cc becomes one program test_NAME.
+# sluice_layer_tests(NAME): tests/NAME/*_test.cc becomes one program test_NAME, to be run in the
+# source folder.
 function(sluice_layer_tests name)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${name}/*.cc)
   if(NOT sources)
@@ -90,8 +91,10 @@ function(sluice_layer_tests name)
   target_precompile_headers(test_${name} PRIVATE ${sluice_common_headers} <gtest/gtest.h>
     <nlohmann/json.hpp>)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  # Relative, and so the same in every checkout: compiler caches share what they compile.
+  file(RELATIVE_PATH program ${CMAKE_SOURCE_DIR} ${sluice_program})
   target_compile_definitions(test_${name} PRIVATE
-    SLUICE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" SLUICE_PROGRAM="${sluice_program}")
+    SLUICE_SOURCE_DIR="." SLUICE_PROGRAM="${program}")
   if(name STREQUAL cli AND TARGET sluice)
     add_dependencies(test_cli sluice)  # its tests run the program
   endif()
@@ -99,5 +102,5 @@ function(sluice_layer_tests name)
   if(SLUICE_SANITIZE OR CMAKE_CROSSCOMPILING_EMULATOR)
     target_compile_definitions(test_${name} PRIVATE SLUICE_MEMORY_OF_OTHERS=1)
   endif()
-  add_test(NAME ${name} COMMAND test_${name})
+  add_test(NAME ${name} COMMAND test_${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 endfunction()
