@@ -75,7 +75,7 @@ class Serve final : public Command {
         ->group(group);
     add_size(app, "--state-disk", options_.state_disk,
              "Bytes of --state-dir for conversations and unfinished answers, the oldest out first; "
-             "0: none; default: 16G, or a tenth of what is free there")
+             "default: 16G, or a tenth of what is free there")
         ->group(group);
     add_compute_options(app, options_.compute);
     app.footer(

@@ -46,14 +46,7 @@ std::string batch_lines(std::size_t requests) {
 }
 
 std::string begin_batch(int port, const std::string& lines) {
-  const std::string form =
-      "--b\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--b\r\n"
-      "Content-Disposition: form-data; name=\"file\"; filename=\"in.jsonl\"\r\n\r\n" +
-      lines + "\r\n--b--\r\n";
-  const Answered file =
-      ask(port, "POST", "/v1/files", form, {{"Content-Type", "multipart/form-data; boundary=b"}});
-  EXPECT_EQ(file.status, 200) << file.body;
-  const TestJson batch = {{"input_file_id", file.json()["id"]},
+  const TestJson batch = {{"input_file_id", server::upload(port, lines)},
                           {"endpoint", "/v1/completions"},
                           {"completion_window", "24h"}};
   const Answered begun = ask(port, "POST", "/v1/batches", batch.dump());

@@ -129,4 +129,15 @@ Answered post(int port, const std::string& path, const TestJson& body) {
 
 Answered get(int port, const std::string& path) { return ask(port, "GET", path); }
 
+std::string upload(int port, const std::string& content) {
+  const std::string body =
+      "--b\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--b\r\n"
+      "Content-Disposition: form-data; name=\"file\"; filename=\"in.jsonl\"\r\n\r\n" +
+      content + "\r\n--b--\r\n";
+  const Answered answer =
+      ask(port, "POST", "/v1/files", body, {{"Content-Type", "multipart/form-data; boundary=b"}});
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  return answer.json().value("id", "");
+}
+
 }  // namespace sluice::server

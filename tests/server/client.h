@@ -60,5 +60,7 @@ Answered ask(int port, const std::string& method, const std::string& path,
              const std::string& body = {}, const TestHeaders& headers = {});
 Answered post(int port, const std::string& path, const TestJson& body);
 Answered get(int port, const std::string& path);
+/// The id of a file for batches with this content.
+std::string upload(int port, const std::string& content);
 
 }  // namespace sluice::server

@@ -129,17 +129,6 @@ TestJson request(const std::string& prompt) {
   return {{"model", "k3-nano"}, {"prompt", prompt}, {"max_tokens", 12}};
 }
 
-std::string upload(int port, const std::string& content) {
-  const std::string body =
-      "--b\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--b\r\n"
-      "Content-Disposition: form-data; name=\"file\"; filename=\"in.jsonl\"\r\n\r\n" +
-      content + "\r\n--b--\r\n";
-  const Answered answer =
-      ask(port, "POST", "/v1/files", body, {{"Content-Type", "multipart/form-data; boundary=b"}});
-  EXPECT_EQ(answer.status, 200) << answer.body;
-  return answer.json().value("id", "");
-}
-
 TestJson wait_for_end(int port, const std::string& path) {
   for (int i = 0; i < 3000; ++i) {
     const TestJson json = get(port, path).json();
