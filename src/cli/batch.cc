@@ -1,11 +1,6 @@
 // sluice batch: a file of requests, without a server.
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <filesystem>
-#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,13 +11,16 @@
 #include "cli/compute_options.h"
 #include "cli/flags.h"
 #include "cli/interrupts.h"
+#include "cli/output_check.h"
 #include "cli/progress.h"
 #include "cli/prompt.h"
+#include "cli/result_file.h"
 #include "cli/statistics_output.h"
 #include "server/asked.h"
 #include "server/batch_lines.h"
 #include "server/host.h"
 #include "server/job_runner.h"
+#include "store/checksum.h"
 
 namespace sluice::cli {
 namespace {
@@ -37,62 +35,12 @@ struct BatchOptions {
   std::string output;
 };
 
-/// The file of results. Each is whole and on the drive before the next is begun.
-class ResultFile {
- public:
-  explicit ResultFile(std::string path) : path_(std::move(path)) {}
-  ~ResultFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  ResultFile(const ResultFile&) = delete;
-  ResultFile& operator=(const ResultFile&) = delete;
-
-  /// Opens it, and reads which requests have their results already. A line that an interruption
-  /// left unfinished is cut off.
-  Result<std::set<std::string>> open() {
-    descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND, 0644);
-    if (descriptor_ < 0) return failed("cannot be opened");
-    SLUICE_ASSIGN(std::string text, read_whole(path_, "--out"));
-    const std::size_t end = text.rfind('\n') + 1;  // npos + 1 is 0
-    if (end < text.size() && ::ftruncate(descriptor_, static_cast<off_t>(end)) != 0) {
-      return failed("cannot be cut");
-    }
-    std::set<std::string> done;
-    std::size_t number = 0;
-    for (std::string_view rest = std::string_view(text).substr(0, end); !rest.empty();) {
-      const std::string_view line = rest.substr(0, rest.find('\n'));
-      rest.remove_prefix(line.size() + 1);
-      ++number;
-      const auto json = text::parse_json(line, "a result", ErrorKind::usage);
-      if (!json || !json->is_object() || !json->contains("custom_id")) {
-        return fail(ErrorKind::usage,
-                    "--out: {}: line {} is no result of a batch; give another file", path_, number);
-      }
-      done.insert((*json)["custom_id"].is_string() ? (*json)["custom_id"].get<std::string>() : "");
-    }
-    return done;
-  }
-
-  Status add(std::string_view line) {
-    while (!line.empty()) {
-      const ssize_t count = ::write(descriptor_, line.data(), line.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) return failed("cannot be written");
-      line.remove_prefix(static_cast<std::size_t>(count));
-    }
-    if (::fdatasync(descriptor_) != 0 && errno != EINVAL) return failed("cannot be written");
-    return {};
-  }
-
- private:
-  tl::unexpected<Error> failed(const char* what) const {
-    return fail(ErrorKind::drive, "--out: {}: {}: {}", path_, what,
-                std::generic_category().message(errno));
-  }
-
-  const std::string path_;
-  int descriptor_ = -1;
-};
+/// Tells requests apart: the same custom_id may come with another question next time.
+std::string id_of(const BatchLine& line) {
+  const std::string text = line.custom_id + '\n' + line.url + '\n' +
+                           text::python_json(line.body, text::JsonForm::compact_sorted);
+  return fmt::format("{:016x}", store::checksum_of(std::as_bytes(std::span(text))));
+}
 
 class Batch final : public Command {
  public:
@@ -101,29 +49,32 @@ class Batch final : public Command {
     app.remove_option(app.get_option("MODEL"));
     app.add_option("FILE", options_.input, "Requests, one a line, as OpenAI's Batch API has them")
         ->required();
-    app.add_option("--model", options_.compute.model,
-                   "The model's folder, as downloaded; or its index or weight file")
-        ->type_name("MODEL")
-        ->required();
+    add_model_flag(app, options_.compute.model);
     app.add_option("--out", options_.output, "File for the results, one a line")
         ->type_name("FILE")
         ->required();
     app.footer(
         "A line is {\"custom_id\": ..., \"method\": \"POST\", \"url\": \"/v1/chat/completions\",\n"
         "\"body\": {...}}; \"model\" in its body is the model's folder name. Requests that have a\n"
-        "result in --out are not done again: after an interruption, give the same command.\n\n"
+        "result in --out are not done again: after an interruption, give the same command. A "
+        "result\n"
+        "of another request with the same custom_id is an error.\n\n"
         "Example:\n"
         "  sluice batch questions.jsonl --model /drive/Kimi-K3 --out answers.jsonl --ram 32G");
   }
 
   Status execute() override {
+    SLUICE_TRY(check_outputs(options_.compute,
+                             {{.flag = "--out", .path = options_.output, .is_continued = true}},
+                             {options_.input}));
     ResultFile results(options_.output);
-    SLUICE_ASSIGN(const std::set<std::string> done, results.open());
+    SLUICE_ASSIGN(const ResultFile::Known known, results.read());
+    SLUICE_ASSIGN(const std::string text, read_whole(options_.input, "FILE"));
+    SLUICE_ASSIGN(const std::vector<BatchLine> lines, read_lines(text, known));
+    SLUICE_TRY(results.open());
     SLUICE_ASSIGN(StatisticsOutput statistics, StatisticsOutput::prepare(options_.compute));
     server::HostOptions host_options;
     host_options.engine = engine_options(options_.compute, kContext);
-    SLUICE_ASSIGN(const std::string text, read_whole(options_.input, "FILE"));
-    SLUICE_ASSIGN(const std::vector<BatchLine> lines, read_lines(text, done));
     total_ = lines.size();
     SLUICE_ASSIGN(const auto host, server::Host::start(std::move(host_options)));
     Interrupts::watch();
@@ -136,14 +87,14 @@ class Batch final : public Command {
     const Status written = statistics.write(host->worker().snapshot().engine);
     SLUICE_TRY(status);
     log_note("{} of {} requests answered, {} known from before, {} refused or failed; {}", total_,
-             total_, done.size(), failed_, options_.output);
+             total_, known.size(), failed_, options_.output);
     return written;
   }
 
  private:
   /// The lines that have no result yet.
   Result<std::vector<BatchLine>> read_lines(const std::string& text,
-                                            const std::set<std::string>& done) const {
+                                            const ResultFile::Known& known) const {
     std::vector<BatchLine> lines;
     std::set<std::string> names;
     const std::size_t values =
@@ -154,7 +105,15 @@ class Batch final : public Command {
       if (!names.insert(each.custom_id).second) {
         return server::refuse(where, "custom_id \"{}\" comes twice", each.custom_id);
       }
-      if (!done.contains(each.custom_id)) lines.push_back(std::move(each));
+      const auto result = known.find(each.custom_id);
+      if (result == known.end()) {
+        lines.push_back(std::move(each));
+      } else if (result->second != server::result_id(id_of(each))) {
+        return server::refuse(where,
+                              "{} has a result for custom_id \"{}\", but of another request; give "
+                              "another --out, or the request another custom_id",
+                              options_.output, each.custom_id);
+      }
       return {};
     };
     const server::ApiStatus read = server::for_each_line(text, take);
@@ -166,7 +125,7 @@ class Batch final : public Command {
                 ProgressLine& progress) {
     const std::string& name = line.custom_id;
     const std::uint64_t seed = server::seed_of(name);  // the same whenever it is begun
-    const std::string id = fmt::format("{:016x}", seed);
+    const std::string id = id_of(line);
     const auto asked = server::read_asked(line.url, line.body, host.model(), id, seed);
     if (!asked) {
       ++failed_;

@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "cli/interrupts.h"
 #include "cli/model_facts.h"
+#include "cli/output_check.h"
 #include "cli/words.h"
 #include "engine/drive_speed.h"
 #include "engine/engine.h"
@@ -114,6 +115,7 @@ double ModelBench::median_s() const {
 
 Result<ModelBench> bench_model(BenchKind kind, const BenchOptions& asked) {
   const ComputeOptions& options = asked.compute;
+  SLUICE_TRY(check_outputs(options));
   SLUICE_ASSIGN(const ModelFacts facts, gather_facts(options.model, options.model_folders));
   std::vector<fs::path> paths;
   for (const store::ShardFile& file : facts.files) {

@@ -17,6 +17,7 @@
 #include "cli/interrupts.h"
 #include "cli/line_reader.h"
 #include "cli/output.h"
+#include "cli/output_check.h"
 #include "cli/progress.h"
 #include "cli/statistics_output.h"
 #include "cli/tokens.h"
@@ -175,12 +176,14 @@ class Dialogue {
       say("sluice: interrupted\n");
     } else if (*reason == engine::FinishReason::context) {
       say_full(sequence_.length());
+      if (!has_response) refuse(ErrorKind::memory);
     } else if (*reason == engine::FinishReason::length && options_.style.thinking &&
                !has_response) {
       say(
           fmt::format("sluice: there is no answer yet: the thinking before it was cut by --max-new "
                       "{}; give more room, or answer at once with --no-thinking\n",
                       options_.answer.max_new));
+      refuse(ErrorKind::memory);
     } else if (*reason == engine::FinishReason::length) {
       say(fmt::format("sluice: the answer was cut by --max-new {}\n", options_.answer.max_new));
     }
@@ -236,6 +239,7 @@ class Chat final : public Command {
 
   Status execute() override {
     SLUICE_TRY(text::validate(options_.answer.sampling));
+    SLUICE_TRY(check_outputs(options_.compute));
     SLUICE_ASSIGN(const std::filesystem::path folder, model_folder(options_.compute.model));
     SLUICE_ASSIGN(const text::Tokenizer tokenizer, load_tokenizer(options_.compute.model));
     SLUICE_ASSIGN(Conversation conversation, Conversation::create(tokenizer, options_.style));

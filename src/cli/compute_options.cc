@@ -9,6 +9,8 @@
 namespace sluice::cli {
 namespace {
 
+constexpr const char* kModelText =
+    "The model's folder, as downloaded; or its index, weight file or GGUF file";
 constexpr std::uint64_t kMostThreads = 1024;
 constexpr std::uint64_t kMostQueueDepth = 128;
 constexpr std::uint64_t kMostChunk = std::uint64_t{1} << 20;
@@ -40,10 +42,19 @@ Result<bool> parse_switch(const std::string& text) {
 
 }  // namespace
 
+void require_model(CLI::Option* option) {
+  const auto is_named = [](const std::string& text) {
+    return std::string(text.empty() ? "the name is empty" : "");
+  };
+  option->required()->check(is_named, "");
+}
+
 void add_model(CLI::App& app, std::filesystem::path& model) {
-  app.add_option("MODEL", model,
-                 "The model's folder, as downloaded; or its index, weight file or GGUF file")
-      ->required();
+  require_model(app.add_option("MODEL", model, kModelText));
+}
+
+void add_model_flag(CLI::App& app, std::filesystem::path& model) {
+  require_model(app.add_option("--model", model, kModelText)->type_name("MODEL"));
 }
 
 void add_model_folders(CLI::App& app, std::vector<std::filesystem::path>& folders) {

@@ -33,8 +33,13 @@ struct ComputeOptions {
   bool quiet = false;
 };
 
+/// Makes an option that names a model required. An empty name would be the folder at hand.
+void require_model(CLI::Option* option);
+
 /// The argument MODEL.
 void add_model(CLI::App& app, std::filesystem::path& model);
+/// The same as a flag, --model.
+void add_model_flag(CLI::App& app, std::filesystem::path& model);
 
 /// The flag --model-dir.
 void add_model_folders(CLI::App& app, std::vector<std::filesystem::path>& folders);

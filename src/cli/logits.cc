@@ -9,6 +9,7 @@
 #include "cli/compute_options.h"
 #include "cli/interrupts.h"
 #include "cli/npy.h"
+#include "cli/output_check.h"
 #include "cli/progress.h"
 #include "cli/prompt.h"
 #include "cli/statistics_output.h"
@@ -133,11 +134,10 @@ class Logits final : public Command {
  private:
   /// Before anything takes time.
   Status check_files() const {
-    const bool same = options_.out == options_.hidden || options_.out == options_.routes ||
-                      (!options_.hidden.empty() && options_.hidden == options_.routes);
-    if (same) {
-      return fail(ErrorKind::usage, "--out, --hidden and --routes must be different files");
-    }
+    SLUICE_TRY(check_outputs(
+        options_.compute,
+        {{"--out", options_.out}, {"--hidden", options_.hidden}, {"--routes", options_.routes}},
+        {options_.prompt.file.value_or("-")}));
     for (const std::filesystem::path& path : {options_.out, options_.hidden, options_.routes}) {
       if (!path.empty()) SLUICE_TRY(NpyFile::check(path));
     }

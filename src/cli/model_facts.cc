@@ -17,10 +17,7 @@ namespace fs = std::filesystem;
 bool has_weights(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    const bool is_weights = name.find(".safetensors") != std::string::npos ||
-                            name.ends_with(".gguf") || name.starts_with("sluice-pack");
-    if (is_weights) return true;
+    if (store::is_weights_name(at->path().filename().string())) return true;
   }
   return false;
 }

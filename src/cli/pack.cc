@@ -54,7 +54,9 @@ Result<SpeedChoice> parse_speeds(const std::string& text) {
 class Pack final : public Command {
  public:
   explicit Pack(CLI::App& app) {
-    add_model(app, options_.model);
+    require_model(app.add_option("MODEL", options_.model,
+                                 "The model's folder, as downloaded, its index or a weight file "
+                                 "(safetensors, not GGUF); or a pack"));
     add_model_folders(app, options_.model_folders);
     app.add_option("--out", options_.folders,
                    "Where to write, once per drive; the first one is the model from then on")

@@ -115,9 +115,9 @@ Result<std::optional<double>> parse_speed(const std::string& text) {
 class Plan final : public Command {
  public:
   explicit Plan(CLI::App& app) {
-    app.add_option("MODEL", options_.model,
-                   "The model's folder or one of its files; or only its config.json")
-        ->required();
+    require_model(app.add_option("MODEL", options_.model,
+                                 "The model's folder or one of its files; or only its "
+                                 "config.json"));
     add_model_folders(app, options_.folders);
     app.add_option(
            "--ram", options_.ram,

@@ -66,8 +66,8 @@ Result<std::string> read_whole(const std::string& path, const std::string& flag)
                   std::generic_category().message(error));
     }
     if (text.size() > kMostBytes) {
-      return fail(ErrorKind::usage, "{}: {}: longer than {}, more than any prompt can be", flag,
-                  path, format_size(kMostBytes));
+      return fail(ErrorKind::usage, "{}: {}: longer than {}, the most that is read", flag, path,
+                  format_size(kMostBytes));
     }
   }
 }

@@ -26,7 +26,7 @@ void add_prompt_options(CLI::App& app, PromptOptions& options);
 Result<std::string> read_prompt(const PromptOptions& options);
 
 /// The whole of a file of any kind, or of stdin ("-"). Fails with ErrorKind::usage, naming `flag`,
-/// if it cannot be read or is longer than any prompt can be.
+/// if it cannot be read or is longer than 64 MiB, more than any prompt can be.
 Result<std::string> read_whole(const std::string& path, const std::string& flag);
 
 }  // namespace sluice::cli

@@ -15,6 +15,7 @@
 #include "cli/interrupts.h"
 #include "cli/json_text.h"
 #include "cli/output.h"
+#include "cli/output_check.h"
 #include "cli/progress.h"
 #include "cli/prompt.h"
 #include "cli/statistics_output.h"
@@ -122,7 +123,8 @@ class Run final : public Command {
                  "Print the ids of the new tokens on one line, and no text");
     app.add_flag("--json", options_.json,
                  "Print one JSON object at the end: text, ids, finish_reason, stats; with "
-                 "--chat also reasoning");
+                 "--chat also reasoning")
+        ->excludes("--print-ids");
     add_answer_options(app, kMaxNew, options_.answer);
     CLI::Option* chat =
         app.add_flag("--chat", options_.chat, "The prompt is a user's turn in the chat format")
@@ -144,6 +146,7 @@ class Run final : public Command {
 
   Status execute() override {
     SLUICE_TRY(text::validate(options_.answer.sampling));
+    SLUICE_TRY(check_outputs(options_.compute, {}, {options_.prompt.file.value_or("-")}));
     SLUICE_ASSIGN(std::string prompt, read_prompt(options_.prompt));
     if (options_.chat && !options_.prompt.has_text()) {
       return fail(ErrorKind::usage, "--chat needs a text (-p or -f), not --ids");
@@ -203,8 +206,7 @@ class Run final : public Command {
     if (reason == engine::FinishReason::interrupted) {
       return fail(ErrorKind::interrupted, "interrupted");
     }
-    explain(generated->reason, engine, answer);
-    return {};
+    return explain(generated->reason, engine, answer);
   }
 
   Result<engine::Generated> generate(engine::Engine& engine, model::SequenceState& sequence,
@@ -228,23 +230,26 @@ class Run final : public Command {
     return engine::generate(engine, sequence, ids_, options, on_token, counts);
   }
 
-  /// Says why the answer ended if that is not plain.
-  void explain(engine::FinishReason reason, const engine::Engine& engine,
-               const Answer& answer) const {
+  /// Says why the answer ended if that is not plain. An answer of nothing is an error, unless ids
+  /// or an object tell of it.
+  Status explain(engine::FinishReason reason, const engine::Engine& engine,
+                 const Answer& answer) const {
+    using Reason = engine::FinishReason;
+    const bool was_cut = reason == Reason::length || reason == Reason::context;
     const bool is_thinking = options_.chat && options_.style.thinking && !answer.has_response();
-    if (is_thinking &&
-        (reason == engine::FinishReason::length || reason == engine::FinishReason::context)) {
-      // An answer of nothing needs a word, even with --quiet.
-      log_warning(
-          "there is no answer yet: the thinking before it was cut by {}; give more room, or answer "
-          "at once with --no-thinking",
-          reason == engine::FinishReason::length
-              ? fmt::format("--max-new {}", options_.answer.max_new)
-              : fmt::format("the context of {} positions (--ctx)", engine.options().context));
-    } else if (reason == engine::FinishReason::context) {
+    if (is_thinking && was_cut && !options_.json && !options_.print_ids) {
+      return fail(ErrorKind::memory,
+                  "there is no answer yet: the thinking before it was cut by {}; give more room, "
+                  "or answer at once with --no-thinking",
+                  reason == Reason::length ? fmt::format("--max-new {}", options_.answer.max_new)
+                                           : fmt::format("the context of {} positions (--ctx)",
+                                                         engine.options().context));
+    }
+    if (reason == Reason::context) {
       log_note("the context of {} positions is full; --ctx N gives more room, up to {}",
                engine.options().context, engine.shape().max_positions);
     }
+    return {};
   }
 
   RunOptions options_;

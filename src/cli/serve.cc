@@ -13,6 +13,7 @@
 #include "cli/compute_options.h"
 #include "cli/flags.h"
 #include "cli/interrupts.h"
+#include "cli/output_check.h"
 #include "cli/statistics_output.h"
 #include "server/guard.h"
 #include "server/http_server.h"
@@ -91,6 +92,7 @@ class Serve final : public Command {
 
   Status execute() override {
     server::ServerOptions options;
+    SLUICE_TRY(check_outputs(options_.compute, {}, {options_.key_file}));
     SLUICE_TRY(admit(options));
     SLUICE_ASSIGN(StatisticsOutput statistics, StatisticsOutput::prepare(options_.compute));
     options.host.engine = engine_options(options_.compute, kContext);
@@ -120,11 +122,12 @@ class Serve final : public Command {
  private:
   /// Who may use the server. Beyond this machine that must have been decided.
   Status admit(server::ServerOptions& options) const {
+    SLUICE_ASSIGN(const bool only_this_machine, server::is_loopback(options_.host));
     if (!options_.key_file.empty()) {
       SLUICE_ASSIGN(options.keys, server::read_keys(options_.key_file));
       return {};
     }
-    if (server::is_loopback(options_.host)) return {};
+    if (only_this_machine) return {};
     if (!options_.no_auth) {
       return fail(ErrorKind::usage,
                   "--host {}: other machines could use this server; give --api-key-file FILE, or "

@@ -39,11 +39,6 @@ bool is_there(const fs::path& path) {
   return fs::exists(fs::symlink_status(path, ignored));
 }
 
-bool is_weights(std::string_view name) {
-  return name.find(".safetensors") != std::string_view::npos || name.ends_with(".gguf") ||
-         name.starts_with("sluice-pack") || name.ends_with(".part");
-}
-
 }  // namespace
 
 Result<std::vector<fs::path>> make_pack_folders(const std::vector<fs::path>& folders,
@@ -116,7 +111,8 @@ Status copy_small_files(const fs::path& from, const fs::path& to) {
   for (fs::directory_iterator at(from, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     std::error_code ignored;
-    if (is_weights(name) || name.starts_with('.') || !fs::is_regular_file(at->path(), ignored)) {
+    if (store::is_weights_name(name) || name.ends_with(".part") || name.starts_with('.') ||
+        !fs::is_regular_file(at->path(), ignored)) {
       continue;
     }
     if (fs::file_size(at->path(), ignored) > kMostSmallFile) continue;

@@ -25,9 +25,11 @@ ApiResult<BatchLine> read_batch_line(std::string_view line, const std::string& w
   return BatchLine{*name, *url, *body};
 }
 
+std::string result_id(const std::string& id) { return "batch_req_" + id; }
+
 std::string batch_result(const std::string& id, const std::string& custom_id, int status,
                          const std::string& body) {
-  text::Json line = {{"id", "batch_req_" + id}, {"custom_id", custom_id}};
+  text::Json line = {{"id", result_id(id)}, {"custom_id", custom_id}};
   line["response"] = {{"status_code", status},
                       {"request_id", id},
                       {"body", text::Json::parse(body, nullptr, false)}};

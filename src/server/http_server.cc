@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <system_error>
 
 #include "base/log.h"
@@ -65,10 +66,14 @@ std::string text_of(const sockaddr_storage& address) {
 
 }  // namespace
 
-bool is_loopback(const std::string& host) {
-  in_addr address{};
-  if (inet_pton(AF_INET, host.c_str(), &address) == 1) return ntohl(address.s_addr) >> 24 == 127;
-  return host == "localhost" || host == "::1";
+Result<bool> is_loopback(const std::string& host) {
+  SLUICE_ASSIGN(const Address address, address_of(host, 0));
+  if (address.bytes.ss_family == AF_INET) {
+    const auto& bytes = reinterpret_cast<const sockaddr_in&>(address.bytes);
+    return ntohl(bytes.sin_addr.s_addr) >> 24 == 127;
+  }
+  const auto& bytes = reinterpret_cast<const sockaddr_in6&>(address.bytes).sin6_addr;
+  return std::memcmp(&bytes, &in6addr_loopback, sizeof(bytes)) == 0;
 }
 
 std::uint64_t HttpServer::memory_bytes(const HttpOptions& options) {

@@ -34,8 +34,8 @@ class HttpHandler {
   virtual void handle(HttpRequest& request, HttpConnection& connection) = 0;
 };
 
-/// Is 127.0.0.0/8, ::1 or localhost.
-bool is_loopback(const std::string& host);
+/// Whether it is 127.0.0.0/8, ::1 or localhost. ErrorKind::usage when it is no address at all.
+Result<bool> is_loopback(const std::string& host);
 
 class HttpServer {
  public:

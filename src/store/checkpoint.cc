@@ -172,6 +172,7 @@ Result<std::unique_ptr<Checkpoint::Directory>> Checkpoint::read_pack(
 
 Result<std::unique_ptr<Checkpoint::Directory>> Checkpoint::read(
     const std::filesystem::path& path, const std::vector<std::filesystem::path>& asked) {
+  if (path.empty()) return fail(ErrorKind::usage, "the name of the model is empty");
   SLUICE_ASSIGN(const auto pack, find_pack_index(path));
   if (pack) return read_pack(*pack, asked);
   FaultList faults;

@@ -100,6 +100,9 @@ class Checkpoint {
 /// Fails with ErrorKind::model_files when there is nothing at the path that a model could be.
 Result<std::filesystem::path> folder_of_model(const std::filesystem::path& path);
 
+/// Whether a file of this name holds weights: safetensors, GGUF, or a part of a pack.
+bool is_weights_name(std::string_view name);
+
 /// Reads a small text file (config.json and the like) of at most `limit` bytes. Fails with
 /// ErrorKind::model_files when it is missing, empty, larger, or a Git-LFS pointer.
 Result<std::string> read_text(const std::filesystem::path& path, std::uint64_t limit);

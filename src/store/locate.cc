@@ -294,6 +294,10 @@ std::optional<std::uint32_t> number_in(std::string_view digits) {
 
 }  // namespace
 
+bool is_weights_name(std::string_view name) {
+  return looks_like_weights(name) || name.starts_with("sluice-pack");
+}
+
 std::optional<ShardName> ShardName::parse(std::string_view name, std::string_view suffix) {
   constexpr std::string_view kOf = "-of-";
   if (!name.ends_with(suffix)) return std::nullopt;

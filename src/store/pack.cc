@@ -253,6 +253,13 @@ bool is_part(const fs::path& path, std::span<const std::byte> header, std::uint6
 
 }  // namespace
 
+std::vector<fs::path> folders_of_pack(const fs::path& index) {
+  FaultList ignored;
+  const auto read = read_index(index, ignored);
+  if (!read) return {};
+  return {read->folders.begin(), read->folders.end()};
+}
+
 std::optional<PackFiles> open_pack(const fs::path& index_path,
                                    std::span<const fs::path> more_folders, FaultList& faults) {
   auto index = read_index(index_path, faults);

@@ -93,6 +93,9 @@ class Pack {
 /// ErrorKind::model_files for a folder with a pack that was begun and not finished.
 Result<std::optional<std::filesystem::path>> find_pack_index(const std::filesystem::path& path);
 
+/// The folders that a pack's parts were written to; none when its index cannot be read.
+std::vector<std::filesystem::path> folders_of_pack(const std::filesystem::path& index);
+
 struct PackFiles {
   PackIndex index;
   std::vector<ShardFile> parts;

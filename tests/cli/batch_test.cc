@@ -78,5 +78,80 @@ TEST(Batch, ReportsWhatIsWrongByLine) {
   EXPECT_EQ(read_file(folder / "foreign"), "some text\n");
 }
 
+Json line_of(const std::string& name, const std::string& prompt) {
+  return {{"custom_id", name},
+          {"method", "POST"},
+          {"url", "/v1/completions"},
+          {"body", {{"model", "k3-nano"}, {"prompt", prompt}, {"max_tokens", 2}}}};
+}
+
+Finished answer(const std::string& requests, const std::string& out) {
+  return run_program({"batch", requests, "--model", kNano, "--out", out});
+}
+
+TEST(Batch, NeverWritesOntoItsRequests) {
+  const Folder folder;
+  const std::string requests = line_of("a", "Alice").dump() + "\n";
+  write_file(folder / "in", requests);
+  fs::create_symlink(folder / "in", folder / "link");
+  for (const char* name : {"in", "link"}) {
+    const Finished run = answer(folder / "in", folder / name);
+    EXPECT_EQ(run.exit_code, 2) << run.err;
+    EXPECT_NE(run.err.find("is what this command reads"), std::string::npos) << run.err;
+  }
+  fs::copy_file(folder / "in", folder / "copy");
+  const Finished copy = answer(folder / "in", folder / "copy");
+  EXPECT_EQ(copy.exit_code, 2) << copy.err;
+  EXPECT_NE(copy.err.find("line 1 is no result"), std::string::npos) << copy.err;
+  EXPECT_EQ(read_file(folder / "in"), requests);
+  EXPECT_EQ(read_file(folder / "copy"), requests);
+}
+
+TEST(Batch, NeverCutsWhatIsNoResult) {
+  const Folder folder;
+  write_file(folder / "in", line_of("a", "Alice").dump() + "\n");
+  for (const std::string text : {"no line end", "{\"id\":\"other_", "\x80\x01"}) {
+    write_file(folder / "out", text);
+    EXPECT_EQ(answer(folder / "in", folder / "out").exit_code, 2);
+    EXPECT_EQ(read_file(folder / "out"), text);
+  }
+}
+
+TEST(Batch, KnowsThatARequestHasChanged) {
+  const Folder folder;
+  write_file(folder / "in", line_of("a", "Alice").dump() + "\n");
+  ASSERT_EQ(answer(folder / "in", folder / "out").exit_code, 0);
+  const std::string first = read_file(folder / "out");
+
+  // The same request, written otherwise, and one more.
+  Json same = line_of("a", "Alice");
+  same["body"] = Json::parse(R"({"max_tokens":2,"prompt":"Alice","model":"k3-nano"})");
+  std::string spaced = same.dump();
+  spaced.insert(1, "  ");
+  write_file(folder / "in", spaced + "\n" + line_of("b", "Ahab").dump() + "\n");
+  const Finished more = answer(folder / "in", folder / "out");
+  EXPECT_EQ(more.exit_code, 0) << more.err;
+  const std::string both = read_file(folder / "out");
+  EXPECT_EQ(both.substr(0, first.size()), first);
+  EXPECT_EQ(lines_of(both), 2u);
+
+  write_file(folder / "in", line_of("a", "Ishmael").dump() + "\n");
+  const Finished changed = answer(folder / "in", folder / "out");
+  EXPECT_EQ(changed.exit_code, 2) << changed.err;
+  EXPECT_NE(changed.err.find("line 1"), std::string::npos) << changed.err;
+  EXPECT_NE(changed.err.find("\"a\", but of another request"), std::string::npos) << changed.err;
+  EXPECT_EQ(read_file(folder / "out"), both);
+}
+
+TEST(Batch, SaysThatADeviceIsFull) {
+  const Folder folder;
+  write_file(folder / "in", line_of("a", "Alice").dump() + "\n");
+  const Finished run = answer(folder / "in", "/dev/full");
+  EXPECT_EQ(run.exit_code, 5);
+  EXPECT_NE(run.err.find("/dev/full: cannot be written: No space left"), std::string::npos)
+      << run.err;
+  EXPECT_EQ(run.err.find("prompt"), std::string::npos) << run.err;
+}
+
 }  // namespace
 }  // namespace sluice::cli

@@ -65,6 +65,13 @@ TEST(Chat, SaysThatTheContextIsFullAndGoesOn) {
   EXPECT_NE(chat.err.find("error: a question got no answer"), std::string::npos) << chat.err;
 }
 
+TEST(Chat, CountsAQuestionWhoseThinkingWasCutAsNotAnswered) {
+  const Finished chat = run_program({"chat", kNano, "--max-new", "8", "-q"}, "hello\nbye\n");
+  EXPECT_EQ(chat.exit_code, 4) << chat.err;
+  EXPECT_EQ(chat.out.find_first_not_of('\n'), std::string::npos) << chat.out;
+  EXPECT_NE(chat.err.find("2 questions got no answer"), std::string::npos) << chat.err;
+}
+
 TEST(Chat, EndsWithTheCodeOfTheFirstQuestionThatGotNoAnswer) {
   const Finished chat =
       run_program(with(kChat, {"--ctx", "40"}), "\xff\n" + std::string(200, 'x') + "\nHi\n");

@@ -372,5 +372,28 @@ TEST(Number, ABadTrunkIsNamedByItsLayerAndNoFileIsLeft) {
   }
 }
 
+TEST(Errors, AnEmptyNameIsNoModel) {
+  const std::vector<std::vector<std::string>> commands = {{"info", ""},
+                                                          {"run", "", "-p", "x"},
+                                                          {"verify", ""},
+                                                          {"plan", ""},
+                                                          {"pack", "", "--out", "x"}};
+  for (const auto& arguments : commands) {
+    expect_failure(run_program(arguments), 2, {"MODEL", "the name is empty"});
+  }
+  expect_failure(run_program({"batch", "in", "--model", "", "--out", "out"}), 2,
+                 {"--model", "the name is empty"});
+}
+
+TEST(Errors, OneFormOfOutputAtATime) {
+  expect_failure(run_program({"run", kTiny, "--ids", "1", "--print-ids", "--json"}), 2,
+                 {"--json", "--print-ids"});
+}
+
+TEST(Errors, AHostThatIsNoAddressIsSaidFirst) {
+  expect_failure(run_program({"serve", kTiny, "--host", "foo"}), 2,
+                 {"--host foo", "is not an address"});
+}
+
 }  // namespace
 }  // namespace sluice::cli

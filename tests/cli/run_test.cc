@@ -274,7 +274,7 @@ TEST(Run, SpeaksTheChatFormat) {
                                               "Who are you?", "--system", "Be brief.", "--max-new",
                                               "12",           "--greedy"};
   const Finished thinking = run_program(arguments);
-  EXPECT_EQ(thinking.exit_code, 0) << thinking.err;
+  EXPECT_EQ(thinking.exit_code, 4) << "a script must see that there is no answer";
   EXPECT_EQ(thinking.out, "");
   const std::string reason = "no answer yet: the thinking before it was cut by --max-new 12";
   EXPECT_NE(thinking.err.find(reason), std::string::npos) << thinking.err;
@@ -283,9 +283,9 @@ TEST(Run, SpeaksTheChatFormat) {
   std::vector<std::string> quiet = arguments;
   quiet.emplace_back("-q");
   const Finished silent = run_program(quiet);
-  EXPECT_EQ(silent.exit_code, 0);
+  EXPECT_EQ(silent.exit_code, 4);
   EXPECT_EQ(silent.out, "");
-  EXPECT_TRUE(silent.err.starts_with("sluice: there is " + reason)) << silent.err;
+  EXPECT_TRUE(silent.err.starts_with("sluice: error: there is " + reason)) << silent.err;
   EXPECT_EQ(lines_of(silent.err), 1u) << silent.err;
 
   std::vector<std::string> hushed = arguments;
@@ -297,7 +297,9 @@ TEST(Run, SpeaksTheChatFormat) {
 
   std::vector<std::string> structured = arguments;
   structured.insert(structured.end(), {"--json", "--effort", "low"});
-  const Json answer = Json::parse(run_program(structured).out);
+  const Finished object = run_program(structured);
+  EXPECT_EQ(object.exit_code, 0) << "it says itself how it ended";
+  const Json answer = Json::parse(object.out);
   EXPECT_EQ(answer.at("text"), "");
   EXPECT_NE(answer.at("reasoning"), "");
 }
