@@ -8,6 +8,7 @@
 #include "cli/flags.h"
 #include "cli/info_report.h"
 #include "cli/output.h"
+#include "engine/model_text.h"
 
 namespace sluice::cli {
 namespace {
@@ -32,7 +33,10 @@ class Info final : public Command {
   }
 
   Status execute() override {
-    SLUICE_ASSIGN(const ModelFacts facts, gather_facts(model_, folders_));
+    SLUICE_ASSIGN(ModelFacts facts, gather_facts(model_, folders_));
+    if (const Status text = engine::check_text(model_); !text) {
+      facts.notes.push_back(text.error().message + " (a run with text will not begin)");
+    }
     malloc_trim(0);  // the directory of names is gone, and must not count in the forecasts
     SLUICE_ASSIGN(const std::vector<Forecast> forecasts, forecast(facts, options_));
     Output output = Output::standard();

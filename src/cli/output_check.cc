@@ -7,6 +7,7 @@
 
 #include "engine/model_text.h"
 #include "store/checkpoint.h"
+#include "store/faults.h"
 #include "store/pack.h"
 
 namespace sluice::cli {
@@ -41,8 +42,11 @@ ModelPlaces places_of(const ComputeOptions& options) {
     places.folders.push_back(folder_of(further));
   }
   if (const auto index = store::find_pack_index(options.model); index && *index) {
-    for (fs::path& part : store::folders_of_pack(**index))
-      places.folders.push_back(std::move(part));
+    store::FaultList ignored;
+    const auto pack = store::read_pack_index(**index, ignored);
+    if (pack) {
+      places.folders.insert(places.folders.end(), pack->folders.begin(), pack->folders.end());
+    }
   }
   return places;
 }

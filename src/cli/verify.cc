@@ -25,12 +25,11 @@ class Verify final : public Command {
     app.add_flag("--json", json_, "Print a JSON object");
     app.add_flag("-q,--quiet", quiet_, "No progress");
     app.footer(
-        "Of a pack every checksum must hold. Of a checkpoint every byte must be readable, no "
-        "bf16,\n"
-        "f16 or f32 value may be NaN or infinite, no MXFP4 scale may be 255; copies in\n"
-        "--model-dir are compared byte by byte. That the bytes are those that were released only "
-        "the\n"
-        "publisher's own checksums can tell.\n\n"
+        "Configuration, tokenizer and generation_config.json must be such that a run can begin.\n"
+        "Of a pack every checksum must hold, those of the small files too. Of a checkpoint every\n"
+        "byte must be readable, no bf16, f16 or f32 value may be NaN or infinite, no MXFP4 scale\n"
+        "may be 255; copies in --model-dir are compared byte by byte. That the bytes are those\n"
+        "that were released only the publisher's own checksums can tell.\n\n"
         "All faults are listed. Exit 0: none; 3: damaged; 5: something could not be read.\n\n"
         "Examples:\n"
         "  sluice verify /nvme1/k3\n"

@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "store/checkpoint.h"
+#include "store/pack.h"
+#include "store/pack_companions.h"
+#include "text/stop_ids.h"
 #include "text/tokenizer_builder.h"
 #include "text/tokenizer_json.h"
 
@@ -130,10 +133,19 @@ Result<text::Tokenizer> load_tokenizer(const fs::path& model) {
     SLUICE_ASSIGN(const store::Checkpoint checkpoint, store::Checkpoint::open(model));
     return read_tokenizer(*checkpoint.metadata());
   }
+  SLUICE_ASSIGN(const auto pack, store::find_pack_index(model));
+  if (pack) SLUICE_TRY(store::expect_companions_of(*pack));
   if (!is_there(folder / "tiktoken.model") && is_there(folder / "tokenizer.json")) {
     return text::load_tokenizer_json(folder);
   }
   return text::Tokenizer::load(folder);
+}
+
+Status check_text(const fs::path& model) {
+  SLUICE_ASSIGN(const text::Tokenizer tokenizer, load_tokenizer(model));
+  SLUICE_ASSIGN(const fs::path folder, text_folder(model));
+  SLUICE_TRY(text::stop_ids(tokenizer, folder));
+  return {};
 }
 
 }  // namespace sluice::engine

@@ -13,6 +13,10 @@ namespace sluice::engine {
 /// tokenizer.json in its folder. ErrorKind::model_files if there is none, or it is wrong.
 Result<text::Tokenizer> load_tokenizer(const std::filesystem::path& model);
 
+/// Whether a run finds what it needs beside the weights and the configuration: the tokenizer, and a
+/// generation_config.json that is right if it is there. ErrorKind::model_files if not.
+Status check_text(const std::filesystem::path& model);
+
 /// The tokenizer inside a GGUF file.
 Result<text::Tokenizer> read_tokenizer(const store::Metadata& metadata);
 

@@ -4,6 +4,7 @@
 
 #include "io/mirror_reader.h"
 #include "store/pack.h"
+#include "store/pack_companions.h"
 
 namespace sluice::engine {
 
@@ -11,6 +12,9 @@ Result<OpenedFiles> open_files(const std::filesystem::path& path,
                                const std::vector<std::filesystem::path>& further,
                                std::unique_ptr<io::Reader>& reader) {
   SLUICE_ASSIGN(store::Checkpoint checkpoint, store::Checkpoint::open(path, further));
+  if (const auto& pack = checkpoint.pack(); pack != nullptr) {
+    SLUICE_TRY(store::expect_companions(pack->companions(), checkpoint.folder()));
+  }
   std::vector<io::Mirrored> mirrored;
   for (const store::ShardFile& file : checkpoint.files()) {
     if (!file.copies.empty()) mirrored.push_back({file.path, file.copies});

@@ -19,7 +19,7 @@ struct OpenedFiles {
 /// Opens the checkpoint at `path`, its weight files being there or in the `further` folders, and
 /// each of its files with `reader`. Where files have copies, `reader` becomes one that shares the
 /// reads among them; for a pack, one that knows its stream. Fails as Checkpoint::open() and
-/// Reader::open() do.
+/// Reader::open() do, and when a pack's small files are not what they were.
 Result<OpenedFiles> open_files(const std::filesystem::path& path,
                                const std::vector<std::filesystem::path>& further,
                                std::unique_ptr<io::Reader>& reader);

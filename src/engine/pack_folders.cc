@@ -6,8 +6,9 @@
 
 #include "engine/pack_output.h"
 #include "io/file.h"
+#include "store/checksum.h"
 #include "store/faults.h"
-#include "store/pack.h"
+#include "store/pack_companions.h"
 
 namespace sluice::engine {
 namespace {
@@ -106,24 +107,36 @@ Result<std::optional<store::PackIndex>> read_finished(const fs::path& folder) {
   return index;
 }
 
-Status copy_small_files(const fs::path& from, const fs::path& to) {
+Result<std::vector<store::PackCompanion>> find_companions(const fs::path& folder) {
+  std::vector<store::PackCompanion> companions;
   std::error_code error;
-  for (fs::directory_iterator at(from, error), end; !error && at != end; at.increment(error)) {
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     std::error_code ignored;
-    if (store::is_weights_name(name) || name.ends_with(".part") || name.starts_with('.') ||
-        !fs::is_regular_file(at->path(), ignored)) {
+    if (!store::is_companion_name(name) || name.ends_with(".part") ||
+        !fs::is_regular_file(at->path(), ignored) ||
+        fs::file_size(at->path(), ignored) > kMostSmallFile) {
       continue;
     }
-    if (fs::file_size(at->path(), ignored) > kMostSmallFile) continue;
     SLUICE_ASSIGN(const std::vector<std::byte> bytes, read_all(at->path(), kMostSmallFile));
-    SLUICE_TRY(write_for_good(to / name, bytes));
+    companions.push_back({name, bytes.size(), store::checksum_of(bytes)});
   }
   if (error) {
-    return fail(ErrorKind::drive, "{}: the folder cannot be read: {}", from.string(),
+    return fail(ErrorKind::drive, "{}: the folder cannot be read: {}", folder.string(),
                 error.message());
   }
-  return {};
+  std::ranges::sort(companions, {}, &store::PackCompanion::name);
+  return companions;
+}
+
+Status copy_companions(const std::vector<store::PackCompanion>& companions, const fs::path& from,
+                       const fs::path& to) {
+  for (const store::PackCompanion& companion : companions) {
+    SLUICE_ASSIGN(const std::vector<std::byte> bytes,
+                  read_all(from / companion.name, kMostSmallFile));
+    SLUICE_TRY(write_for_good(to / companion.name, bytes));
+  }
+  return store::expect_companions(companions, to);
 }
 
 }  // namespace sluice::engine

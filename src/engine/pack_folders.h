@@ -25,7 +25,11 @@ Result<std::optional<PackJournal>> read_journal(const std::filesystem::path& fol
 /// The index of the pack that is finished in the folder, if one is.
 Result<std::optional<store::PackIndex>> read_finished(const std::filesystem::path& folder);
 
-/// Copies what lies beside the weights: config.json, tokenizer, templates, licences.
-Status copy_small_files(const std::filesystem::path& from, const std::filesystem::path& to);
+/// What lies beside the weights in a model's folder: config.json, tokenizer, templates, licences.
+Result<std::vector<store::PackCompanion>> find_companions(const std::filesystem::path& folder);
+
+/// Copies them.
+Status copy_companions(const std::vector<store::PackCompanion>& companions,
+                       const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace sluice::engine

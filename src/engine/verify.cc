@@ -6,10 +6,13 @@
 #include <utility>
 
 #include "base/size.h"
+#include "engine/model_text.h"
 #include "engine/read_ahead.h"
 #include "engine/tensor_check.h"
+#include "model/registry.h"
 #include "store/checkpoint.h"
 #include "store/faults.h"
+#include "store/pack_companions.h"
 #include "store/pack_reader.h"
 
 namespace sluice::engine {
@@ -207,6 +210,24 @@ Status compare_copies(const store::Checkpoint& checkpoint, io::Reader& reader,
   return {};
 }
 
+/// What a run opens beside the weights. A tokenizer is looked at only where the files are those
+/// that were packed: else its faults would say the same in other words.
+void verify_rest(const store::Checkpoint& checkpoint, const std::vector<io::FileId>& files,
+                 const std::filesystem::path& model, VerifyReport& report) {
+  if (const auto& pack = checkpoint.pack(); pack != nullptr) {
+    for (Error& error : store::wrong_companions(pack->companions(), checkpoint.folder())) {
+      report.add({error.kind, std::move(error.message)});
+    }
+    if (report.faults > 0) return;
+  }
+  const auto architecture = model::open_architecture(
+      checkpoint, checkpoint.pack() == nullptr ? files : std::vector{store::kPackStream});
+  if (!architecture) report.add({architecture.error().kind, architecture.error().message});
+  if (const Status text = check_text(model); !text) {
+    report.add({text.error().kind, text.error().message});
+  }
+}
+
 }  // namespace
 
 void VerifyReport::add(VerifyFault fault) {
@@ -267,6 +288,7 @@ Result<VerifyReport> verify(const VerifyOptions& options,
     SLUICE_ASSIGN(const io::FileId id, reader->open(file.path));
     files.push_back(id);
   }
+  verify_rest(*checkpoint, files, options.model, report);
   const auto& pack = checkpoint->pack();
   if (pack == nullptr) {
     const std::uint64_t total = checkpoint->payload_bytes() + bytes_of_copies(*checkpoint);

@@ -46,7 +46,9 @@ struct VerifyReport {
   void add(VerifyFault fault);
 };
 
-/// Reads every byte of the model. Of a pack, every checksum must hold. Of a checkpoint, every
+/// Reads every byte of the model. What a run opens beside the weights (configuration, tokenizer,
+/// generation_config.json) must open. Of a pack, every checksum must hold, those of the small files
+/// included. Of a checkpoint, every
 /// byte must be readable, no bf16, f16 or f32 value may be NaN or infinite, and no scale byte of
 /// MXFP4 may be 255. What is wrong is in the report; an error only says that the work could not be
 /// done (ErrorKind::interrupted, memory).

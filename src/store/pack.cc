@@ -57,6 +57,7 @@ Pack::Pack(PackIndex index, std::vector<ShardFile> parts)
     stream_bytes_ = round_up(span.offset + span.bytes, kPackAlignment);
   }
   checksums_ = std::move(index.checksums);
+  companions_ = std::move(index.companions);
 }
 
 std::uint64_t Pack::block_offset(std::size_t block) const {
@@ -179,6 +180,7 @@ std::uint64_t Pack::memory_bytes() const {
   std::uint64_t bytes = sizeof(*this) + blocks_.capacity() * sizeof(Block) +
                         checksums_.capacity() * sizeof(std::uint64_t);
   for (const std::string& name : names_) bytes += sizeof(name) + name.capacity();
+  for (const PackCompanion& each : companions_) bytes += sizeof(each) + each.name.capacity();
   return bytes;
 }
 
@@ -202,9 +204,7 @@ Result<std::optional<fs::path>> find_pack_index(const fs::path& path) {
   return std::optional<fs::path>();
 }
 
-namespace {
-
-std::optional<PackIndex> read_index(const fs::path& path, FaultList& faults) {
+std::optional<PackIndex> read_pack_index(const fs::path& path, FaultList& faults) {
   auto file = io::File::open(path);
   if (!file) {
     faults.add_error(std::move(file).error());
@@ -222,6 +222,8 @@ std::optional<PackIndex> read_index(const fs::path& path, FaultList& faults) {
   }
   return decode_pack_index(bytes, path.string(), faults);
 }
+
+namespace {
 
 /// Whether the file is the part that it should be; what is wrong with it goes to `faults`.
 bool is_part(const fs::path& path, std::span<const std::byte> header, std::uint64_t bytes,
@@ -253,16 +255,9 @@ bool is_part(const fs::path& path, std::span<const std::byte> header, std::uint6
 
 }  // namespace
 
-std::vector<fs::path> folders_of_pack(const fs::path& index) {
-  FaultList ignored;
-  const auto read = read_index(index, ignored);
-  if (!read) return {};
-  return {read->folders.begin(), read->folders.end()};
-}
-
 std::optional<PackFiles> open_pack(const fs::path& index_path,
                                    std::span<const fs::path> more_folders, FaultList& faults) {
-  auto index = read_index(index_path, faults);
+  auto index = read_pack_index(index_path, faults);
   if (!index) return std::nullopt;
   PackFiles files;
   const Stripes stripes(index->chunk_bytes, index->deal, index->folders.size());

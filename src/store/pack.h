@@ -36,6 +36,7 @@ class Pack {
   std::uint64_t stream_bytes() const { return stream_bytes_; }
   std::size_t blocks() const { return blocks_.size(); }
   std::uint64_t identity() const { return identity_; }
+  const std::vector<PackCompanion>& companions() const { return companions_; }
   const Stripes& stripes() const { return stripes_; }
   /// Where a block begins in the stream; for blocks(): the stream's end.
   std::uint64_t block_offset(std::size_t block) const;
@@ -87,14 +88,15 @@ class Pack {
   std::vector<Block> blocks_;
   std::vector<std::string> names_;
   std::vector<std::uint64_t> checksums_;
+  std::vector<PackCompanion> companions_;
 };
 
 /// What a path stands for, if it is a pack: a folder with an index in it, or the index itself.
 /// ErrorKind::model_files for a folder with a pack that was begun and not finished.
 Result<std::optional<std::filesystem::path>> find_pack_index(const std::filesystem::path& path);
 
-/// The folders that a pack's parts were written to; none when its index cannot be read.
-std::vector<std::filesystem::path> folders_of_pack(const std::filesystem::path& index);
+/// Reads and decodes an index; nothing, and faults, when something is wrong with it.
+std::optional<PackIndex> read_pack_index(const std::filesystem::path& index, FaultList& faults);
 
 struct PackFiles {
   PackIndex index;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/size.h"
+#include "store/checkpoint.h"
 #include "store/checksum.h"
 #include "store/header.h"
 #include "store/pack_stripes.h"
@@ -15,7 +16,8 @@ namespace {
 
 constexpr std::string_view kIndexMagic = "SLUICEPK";
 constexpr std::string_view kPartMagic = "SLUICEPD";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;  // of the index; 1 knew no companions
+constexpr std::uint32_t kPartVersion = 1;
 constexpr std::uint64_t kHashBytes = sizeof(std::uint64_t);
 
 /// The fixed part at the start of an index. Little-endian, no padding.
@@ -26,7 +28,7 @@ struct Head {
   std::uint32_t deal;
   std::uint32_t patterns;
   std::uint32_t kinds;
-  std::uint32_t reserved;
+  std::uint32_t companions;
   std::uint64_t text_bytes;
   std::uint64_t tensors;
   std::uint64_t blocks;
@@ -45,6 +47,12 @@ struct KindRecord {
   std::uint64_t size[kMaxDimensions];
 };
 static_assert(sizeof(KindRecord) == 72);
+
+struct CompanionRecord {
+  std::uint64_t bytes;
+  std::uint64_t checksum;
+};
+static_assert(sizeof(CompanionRecord) == 16);
 static_assert(sizeof(PackTensor) == 24 && sizeof(PackBlock) == 16);
 
 struct PartHead {
@@ -84,7 +92,7 @@ class Decoder {
 
   std::optional<PackIndex> decode() {
     if (read_head() && check_hash() && read_texts() && read_deal() && read_kinds() &&
-        read_tensors() && read_blocks()) {
+        read_tensors() && read_blocks() && read_companions()) {
       return std::move(index_);
     }
     return std::nullopt;
@@ -110,8 +118,10 @@ class Decoder {
                    shown({head_.magic, sizeof(head_.magic)}));
     }
     if (head_.version != kVersion) {
-      faults_.add(file_, "a pack of format {}; this program reads format {}", head_.version,
-                  kVersion);
+      faults_.add(file_, "a pack of format {}; this program reads format {}: {}", head_.version,
+                  kVersion,
+                  head_.version < kVersion ? "pack the model again, into new folders"
+                                           : "it needs a newer sluice");
       return false;
     }
     return check_counts();
@@ -125,7 +135,6 @@ class Decoder {
     if (head_.deal < 1 || head_.deal > kMostDeal) {
       return wrong("a deal of {} chunks: expected 1 to {}", head_.deal, kMostDeal);
     }
-    if (head_.reserved != 0) return wrong("a reserved field is {}, expected 0", head_.reserved);
     if (head_.chunk_bytes == 0 || head_.chunk_bytes % kPackAlignment != 0 ||
         head_.chunk_bytes > kMostPackBytes) {
       return wrong("chunks of {} bytes: expected a multiple of {}", head_.chunk_bytes,
@@ -136,10 +145,12 @@ class Decoder {
       if (count > size) return wrong("a count of {} in an index of {} bytes", count, size);
     }
     const std::uint64_t expected =
-        sizeof(Head) + sizeof(std::uint32_t) * (head_.folders + std::uint64_t{head_.patterns}) +
+        sizeof(Head) +
+        sizeof(std::uint32_t) * (head_.folders + std::uint64_t{head_.patterns} + head_.companions) +
         head_.text_bytes + head_.deal + sizeof(KindRecord) * std::uint64_t{head_.kinds} +
         sizeof(PackTensor) * head_.tensors + sizeof(PackBlock) * head_.blocks +
-        sizeof(std::uint64_t) * head_.units + kHashBytes;
+        sizeof(std::uint64_t) * head_.units +
+        sizeof(CompanionRecord) * std::uint64_t{head_.companions} + kHashBytes;
     if (expected != size) {
       return wrong("by its counts it has {} bytes, found {}", expected, size);
     }
@@ -157,19 +168,14 @@ class Decoder {
 
   bool read_texts() {
     std::vector<std::uint32_t> lengths;
-    take(rest_, lengths, head_.folders + std::size_t{head_.patterns});
+    take(rest_, lengths, head_.folders + std::size_t{head_.patterns} + head_.companions);
     std::vector<char> text;
     take(rest_, text, static_cast<std::size_t>(head_.text_bytes));
     std::size_t at = 0;
     for (const std::uint32_t length : lengths) {
       if (length > text.size() - at) return wrong("a text reaches beyond the texts");
-      std::string one(text.data() + at, length);
+      if (!take_text({text.data() + at, length})) return false;
       at += length;
-      const bool is_folder = index_.folders.size() < head_.folders;
-      if (is_folder && (one.empty() || one.find('\0') != std::string::npos)) {
-        return wrong("{} is no name of a folder", shown(one));
-      }
-      (is_folder ? index_.folders : index_.patterns).push_back(std::move(one));
     }
     if (at != text.size()) return wrong("{} bytes of text are nobody's", text.size() - at);
     for (const std::string& pattern : index_.patterns) {
@@ -178,6 +184,24 @@ class Decoder {
       if (slots_in(pattern) > NameParts::kNumbers || !is_utf8(plain)) {
         return wrong("{} is no pattern of names", shown(plain));
       }
+    }
+    return true;
+  }
+
+  bool take_text(std::string one) {
+    if (index_.folders.size() < head_.folders) {
+      if (one.empty() || one.find('\0') != std::string::npos) {
+        return wrong("{} is no name of a folder", shown(one));
+      }
+      index_.folders.push_back(std::move(one));
+    } else if (index_.patterns.size() < head_.patterns) {
+      index_.patterns.push_back(std::move(one));
+    } else {
+      const bool follows = index_.companions.empty() || index_.companions.back().name < one;
+      if (!follows || !is_companion_name(one)) {
+        return wrong("{} is no name of a file beside the weights, or not in order", shown(one));
+      }
+      index_.companions.push_back({std::move(one), 0, 0});
     }
     return true;
   }
@@ -259,6 +283,16 @@ class Decoder {
     return check_sums();
   }
 
+  bool read_companions() {
+    std::vector<CompanionRecord> records;
+    take(rest_, records, head_.companions);
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      index_.companions[i].bytes = records[i].bytes;
+      index_.companions[i].checksum = records[i].checksum;
+    }
+    return true;
+  }
+
   bool check_sums() {
     BlockWalk walk(index_);
     for (; !walk.done(); walk.next()) {
@@ -290,6 +324,11 @@ class Decoder {
 };
 
 }  // namespace
+
+bool is_companion_name(std::string_view name) {
+  return !name.empty() && !name.starts_with('.') && !is_weights_name(name) &&
+         name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
+}
 
 std::string pack_part_name(std::size_t part, std::size_t parts) {
   return fmt::format("sluice-pack-{}-of-{}.data", part + 1, parts);
@@ -355,13 +394,19 @@ std::vector<std::byte> encode_pack_index(const PackIndex& index) {
   head.deal = static_cast<std::uint32_t>(index.deal.size());
   head.patterns = static_cast<std::uint32_t>(index.patterns.size());
   head.kinds = static_cast<std::uint32_t>(index.kinds.size());
+  head.companions = static_cast<std::uint32_t>(index.companions.size());
   std::vector<std::uint32_t> lengths;
   std::string text;
-  for (const auto* texts : {&index.folders, &index.patterns}) {
-    for (const std::string& each : *texts) {
-      lengths.push_back(static_cast<std::uint32_t>(each.size()));
-      text += each;
-    }
+  const auto add_text = [&](const std::string& each) {
+    lengths.push_back(static_cast<std::uint32_t>(each.size()));
+    text += each;
+  };
+  for (const std::string& folder : index.folders) add_text(folder);
+  for (const std::string& pattern : index.patterns) add_text(pattern);
+  std::vector<CompanionRecord> companions;
+  for (const PackCompanion& companion : index.companions) {
+    add_text(companion.name);
+    companions.push_back({companion.bytes, companion.checksum});
   }
   head.text_bytes = text.size();
   head.tensors = index.tensors.size();
@@ -385,6 +430,7 @@ std::vector<std::byte> encode_pack_index(const PackIndex& index) {
   append(out, index.tensors.data(), index.tensors.size());
   append(out, index.blocks.data(), index.blocks.size());
   append(out, index.checksums.data(), index.checksums.size());
+  append(out, companions.data(), companions.size());
   const std::uint64_t hash = checksum_of(out);
   append(out, &hash, 1);
   return out;
@@ -428,7 +474,7 @@ std::array<std::byte, kPartHeaderBytes> part_header(std::uint64_t identity, std:
                                                     std::size_t parts, std::uint64_t data_bytes) {
   PartHead head{};
   std::copy(kPartMagic.begin(), kPartMagic.end(), head.magic);
-  head.version = kVersion;
+  head.version = kPartVersion;
   head.part = static_cast<std::uint32_t>(part);
   head.parts = static_cast<std::uint32_t>(parts);
   head.identity = identity;

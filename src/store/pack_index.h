@@ -55,6 +55,17 @@ struct PackBlock {
   std::int32_t expert = -1;  ///< for messages; -1: none
 };
 
+/// A small file beside the weights (config.json, the tokenizer, ...).
+struct PackCompanion {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::uint64_t checksum = 0;  ///< XXH3-64 of all of it
+  bool operator==(const PackCompanion&) const = default;
+};
+
+/// A plain name that a companion may have: of no folder, no weights and nothing hidden.
+bool is_companion_name(std::string_view name);
+
 struct PackIndex {
   std::uint64_t identity = 0;  ///< the parts' headers have the same
   std::uint64_t chunk_bytes = 0;
@@ -64,7 +75,8 @@ struct PackIndex {
   std::vector<PackKind> kinds;
   std::vector<PackTensor> tensors;  ///< in the order of the blocks
   std::vector<PackBlock> blocks;
-  std::vector<std::uint64_t> checksums;  ///< XXH3-64 of each unit, in the order of the stream
+  std::vector<std::uint64_t> checksums;   ///< XXH3-64 of each unit, in the order of the stream
+  std::vector<PackCompanion> companions;  ///< by ascending name
 
   void name(const PackTensor& tensor, std::string& to) const {
     NameParts::join(patterns[tensor.pattern], tensor.numbers, to);

@@ -123,4 +123,12 @@ inline void write_pack(PackIndex& index, std::span<const std::byte> stream,
   folder.write(kPackIndexName, encode_pack_index(index));
 }
 
+/// Writes a small file beside the index, and enters it there.
+inline void add_companion(PackIndex& index, const PackFolder& folder, const std::string& name,
+                          std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+  folder.write(name, bytes);
+  index.companions.push_back({name, bytes.size(), checksum_of(bytes)});
+}
+
 }  // namespace sluice::store

@@ -28,6 +28,7 @@ std::vector<std::byte> sealed(std::vector<std::byte> bytes) {
 PackIndex whole_index() {
   PackIndex index = small_index({0, 1, 0}, 4096);
   index.folders = {"/one", "/two"};
+  index.companions = {{"config.json", 17, 0x1234}, {"tiktoken.model", 0, 0x5678}};
   fill_stream(index);
   return index;
 }
@@ -47,6 +48,7 @@ TEST(PackIndex, WhatWasEncodedComesBack) {
   EXPECT_EQ(found->folders, index.folders);
   EXPECT_EQ(found->deal, index.deal);
   EXPECT_EQ(found->checksums, index.checksums);
+  EXPECT_EQ(found->companions, index.companions);
   EXPECT_EQ(encode_pack_index(*found), encode_pack_index(index));
 }
 
@@ -86,14 +88,17 @@ TEST(PackIndex, Promise6EachLieIsNamed) {
   using U32 = std::uint32_t;
   using U64 = std::uint64_t;
   says(with(bytes, 0, 'X'), "begin with");
-  says(with(bytes, 8, U32{2}), "a pack of format 2");
+  says(with(bytes, 8, U32{1}),
+       "a pack of format 1; this program reads format 2: pack the model again");
+  says(with(bytes, 8, U32{3}), "a pack of format 3; this program reads format 2: it needs a newer");
   says(with(bytes, 12, U32{0}), "0 folders");
   says(with(bytes, 12, U32{65}), "65 folders");
   says(with(bytes, 16, U32{0}), "a deal of 0");
   says(with(bytes, 20, U32{1}), "by its counts");
   says(with(bytes, 20, ~U32{0}), "by its counts");
   says(with(bytes, 24, ~U32{0}), "by its counts");
-  says(with(bytes, 28, U32{7}), "reserved");
+  says(with(bytes, 28, U32{7}), "by its counts");
+  says(with(bytes, 28, ~U32{0}), "by its counts");
   says(with(bytes, 32, ~U64{0}), "a count of");
   says(with(bytes, 40, ~U64{0}), "a count of");
   says(with(bytes, 48, U64{1} << 61), "a count of");
@@ -118,6 +123,11 @@ TEST(PackIndex, Promise6EachContradictionIsNamed) {
        "no pattern");
   says([](PackIndex& index) { index.tensors[0].numbers[3] = 1; }, "a number too many");
   says([](PackIndex& index) { index.checksums.pop_back(); }, "checksums");
+  for (const char* name : {"", "..", ".hidden", "a/b", "model.safetensors", "sluice-pack.index"}) {
+    says([&](PackIndex& index) { index.companions[0].name = name; }, "beside the weights");
+  }
+  says([](PackIndex& index) { std::swap(index.companions[0], index.companions[1]); }, "in order");
+  says([](PackIndex& index) { index.companions[1] = index.companions[0]; }, "in order");
   says([](PackIndex& index) { index.blocks[0].unit_rows = 3; }, "checksums");
   says([](PackIndex& index) { index.blocks[3].unit_rows = 1; }, "units of rows");
 }
