@@ -50,7 +50,9 @@ std::string process_name(int process, std::string_view name) {
 }  // namespace
 
 Result<std::unique_ptr<Trace>> Trace::create(const std::filesystem::path& path) {
-  const int descriptor = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0666);
+  // O_NONBLOCK: a pipe that nobody reads is an error, not a wait. A file does not know of it.
+  const int descriptor =
+      ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NONBLOCK, 0666);
   const std::string empty = std::string(kOpening) + std::string(kClosing);
   if (descriptor < 0 || !write_at(descriptor, empty, 0)) {
     const int error = errno;

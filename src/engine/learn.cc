@@ -3,16 +3,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <fstream>
-#include <iterator>
+#include <span>
 #include <system_error>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+#include "io/file.h"
 
 namespace sluice::engine {
 namespace {
@@ -38,23 +40,18 @@ std::uint64_t shape_of(const weights::ExpertUse& use) {
   return XXH3_64bits(counts.data(), counts.size() * sizeof(std::uint64_t));
 }
 
+/// The first bytes of a file, at most `most`; none of what is no regular file (a pipe would never
+/// end).
 std::string contents_of(const fs::path& path, std::uint64_t most) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text;
-  std::array<char, 4096> piece{};
-  while (text.size() < most && (in.read(piece.data(), piece.size()) || in.gcount() > 0)) {
-    text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
-  }
+  const auto file = io::File::open(path);
+  if (!file) return "";
+  std::string text(static_cast<std::size_t>(std::min(most, file->size())), '\0');
+  if (!file->read_exact(0, std::as_writable_bytes(std::span(text)))) return "";
   return text;
 }
 
 /// The first eight bytes of a safetensors file are the length of its header.
-std::string start_of(const fs::path& path) {
-  std::array<char, 8> start{};
-  std::ifstream in(path, std::ios::binary);
-  in.read(start.data(), start.size());
-  return {start.data(), start.size()};
-}
+std::string start_of(const fs::path& path) { return contents_of(path, 8); }
 
 tl::unexpected<Error> not_usable(const fs::path& file, std::string_view why) {
   return fail(ErrorKind::model_files,

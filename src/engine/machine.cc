@@ -209,7 +209,7 @@ Result<Volume> look_at_volume(const fs::path& path) {
 
 std::string direct_io_refusal(const fs::path& file) {
   constexpr std::size_t kBlock = 4096;
-  const int descriptor = ::open(file.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return io::error_text(errno);
   alignas(kBlock) std::array<std::byte, kBlock> block;
   const ssize_t got = ::pread(descriptor, block.data(), kBlock, 0);

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/size.h"
 #include "engine/drive_speed.h"
+#include "engine/folder_lock.h"
 #include "engine/open_files.h"
 #include "engine/pack_folders.h"
 #include "engine/pack_journal.h"
@@ -35,6 +36,7 @@ struct Source {
   std::optional<store::Checkpoint> checkpoint;
   std::unique_ptr<io::Reader> reader;
   PackLayout layout;
+  std::vector<store::PackCompanion> companions;
 };
 
 Result<Source> open_source(const PackOptions& options) {
@@ -53,6 +55,7 @@ Result<Source> open_source(const PackOptions& options) {
   SLUICE_ASSIGN(const auto architecture, model::open_architecture(*source.checkpoint, files));
   source.layout = lay_out_pack(*source.checkpoint, files, architecture->blueprint());
   source.layout.index.chunk_bytes = options.chunk_bytes;
+  SLUICE_ASSIGN(source.companions, find_companions(source.checkpoint->folder()));
   return source;
 }
 
@@ -369,11 +372,12 @@ Result<PackSummary> carry_out(const PackOptions& options, const fs::path& folder
                      },
                      cancellation));
   SLUICE_TRY(output->sync());
-  SLUICE_TRY(copy_small_files(source.checkpoint->folder(), folder));
+  SLUICE_TRY(copy_companions(source.companions, source.checkpoint->folder(), folder));
   source.reader.reset();  // and its memory
   index.identity = journal.plan.identity;
   index.folders = journal.plan.parts;
   index.checksums = journal.checksums;
+  index.companions = source.companions;
   now.stage = PackProgress::Stage::verifying;
   now.bytes_before = offset_of(journal.blocks_verified);
   SLUICE_TRY(ReadBack(index, parts, journal, *output)
@@ -393,8 +397,9 @@ Result<PackSummary> already_there(const fs::path& folder, const store::PackIndex
   store::PackIndex& index = source.layout.index;
   index.deal = finished.deal;
   index.chunk_bytes = finished.chunk_bytes;
-  if (finished.identity !=
-      pack_identity(source.layout, finished.folders.size(), *source.checkpoint)) {
+  const std::uint64_t identity =
+      pack_identity(source.layout, finished.folders.size(), *source.checkpoint);
+  if (finished.identity != identity || finished.companions != source.companions) {
     return fail(ErrorKind::usage,
                 "{}: the folder holds a finished pack of another model, or of this one before it "
                 "changed; give a new or an empty folder",
@@ -420,6 +425,11 @@ Result<PackSummary> pack(const PackOptions& options,
   SLUICE_ASSIGN(Source source, open_source(options));
   SLUICE_ASSIGN(const std::vector<fs::path> folders,
                 make_pack_folders(options.folders, source.checkpoint->folder()));
+  std::vector<FolderLock> locks;
+  for (const fs::path& folder : folders) {
+    SLUICE_ASSIGN(FolderLock lock, FolderLock::take(folder, "sluice pack"));
+    locks.push_back(std::move(lock));
+  }
   SLUICE_ASSIGN(const auto finished, read_finished(folders[0]));
   if (finished) return already_there(folders[0], *finished, source);
   SLUICE_ASSIGN(std::optional<PackJournal> journal, read_journal(folders[0]));

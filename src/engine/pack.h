@@ -56,9 +56,10 @@ struct PackSummary {
 /// back and compared before the index gets its name; until then no command takes the folder for a
 /// model. However it ends, starting it again ends in the same bytes.
 ///
-/// Fails with usage (folders that hold something else, that lie in the model, other options than
-/// the pack was begun with), model_files (the model; or it has changed since), drive (not enough
-/// room, a read or write that failed, bytes that came back wrong) or interrupted.
+/// Fails with usage (folders that hold something else, that lie in the model, that another pack is
+/// writing to at the moment, other options than the pack was begun with), model_files (the model;
+/// or it has changed since), drive (not enough room, a read or write that failed, bytes that came
+/// back wrong) or interrupted.
 Result<PackSummary> pack(const PackOptions& options,
                          FunctionRef<void(const PackProgress&)> progress,
                          const Cancellation* cancellation = nullptr);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/size.h"
+#include "engine/folder_lock.h"
 #include "engine/synth_output.h"
 #include "engine/synth_plan.h"
 #include "engine/synth_texts.h"
@@ -59,6 +60,11 @@ bool is_unused(const fs::path& folder) {
 Status prepare_folder(const SynthOptions& options) {
   std::error_code error;
   fs::create_directories(options.folder, error);
+  if (std::error_code ignored;
+      fs::exists(options.folder, ignored) && !fs::is_directory(options.folder, ignored)) {
+    return fail(ErrorKind::usage, "{}: is there and is no folder; give another name",
+                options.folder.string());
+  }
   if (error) {
     return fail(ErrorKind::drive, "{}: the folder cannot be made: {}", options.folder.string(),
                 error.message());
@@ -275,6 +281,7 @@ Status synthesize_kimi_k3(const SynthOptions& options,
                           const Cancellation* cancellation) {
   SLUICE_ASSIGN(const SynthSize size, synth_size(options));
   SLUICE_TRY(prepare_folder(options));
+  SLUICE_ASSIGN(const FolderLock lock, FolderLock::take(options.folder, "sluice synth"));
   return Synthesis(options, size, progress, cancellation).run();
 }
 

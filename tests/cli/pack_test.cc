@@ -81,6 +81,40 @@ TEST(Pack, Promise6DamageIsExitThreeInTheRunAndInVerify) {
   EXPECT_NE(run.err.find("embed_tokens"), std::string::npos) << run.err;
 }
 
+TEST(Pack, Promise6DamagedSmallFilesAreNamedByEveryCommand) {
+  const Packed pack(kTiny);
+  const std::string file = pack.path() + "/tiktoken.model";
+  damage(file, 40);
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"run", pack.path(), "-p", "x"},
+                                             {"run", pack.path(), "--ids", "1", "--print-ids"},
+                                             {"tokenize", pack.path(), "x"},
+                                             {"info", pack.path()},
+                                             {"serve", pack.path(), "--port", "0"},
+                                             {"verify", pack.path()}}) {
+    const Finished done = run_program(arguments);
+    EXPECT_EQ(done.exit_code, 3) << arguments[0];
+    EXPECT_NE((done.out + done.err).find(file + ": expected checksum"), std::string::npos)
+        << done.out << done.err;
+  }
+  // One fault more: a verify lists them all.
+  damage(pack.path() + "/sluice-pack-1-of-2.data", 4096 + 300);
+  const Finished verify = run_program({"verify", pack.path()});
+  EXPECT_NE(verify.out.find("tiktoken.model"), std::string::npos) << verify.out;
+  EXPECT_NE(verify.out.find("embed_tokens"), std::string::npos) << verify.out;
+}
+
+TEST(Pack, TakesNoGgufAndSaysSo) {
+  const Folder folder;
+  const Finished run =
+      run_program({"pack", SLUICE_SOURCE_DIR "/tests/golden/gguf-blocks-tiny/checkpoint", "--out",
+                   folder / "p"});
+  EXPECT_EQ(run.exit_code, 2) << run.err;
+  EXPECT_NE(run.err.find("GGUF"), std::string::npos) << run.err;
+  const Finished help = run_program({"pack", "--help"});
+  EXPECT_NE(help.out.find("not GGUF"), std::string::npos) << help.out;
+}
+
 TEST(Pack, AMovedDriveIsAskedFor) {
   const Packed pack(kTiny);
   fs::rename(pack.second(), pack / "moved");
@@ -144,6 +178,32 @@ TEST(Verify, Promise6ACheckpointsBadNumbersAreNamed) {
   const Finished verify = run_program({"verify", copy.path()});
   EXPECT_EQ(verify.exit_code, 3);
   EXPECT_NE(verify.out.find("lm_head.weight"), std::string::npos) << verify.out;
+}
+
+TEST(Verify, Promise6WhatARunWouldNotOpenIsAFault) {
+  for (const char* name :
+       {"config.json", "tiktoken.model", "tokenizer_config.json", "generation_config.json"}) {
+    const ModelCopy copy(kTiny);
+    write_file(copy / name, "{\"eos_token_id\": ");
+    const Finished run = run_program({"run", copy.path(), "-p", "x", "--max-new", "1"});
+    EXPECT_EQ(run.exit_code, 3) << name;
+    const Finished verify = run_program({"verify", copy.path()});
+    EXPECT_EQ(verify.exit_code, 3) << name;
+    EXPECT_NE(verify.out.find(name), std::string::npos) << verify.out;
+  }
+}
+
+TEST(Info, SaysThatARunWithTextWillNotBegin) {
+  const ModelCopy copy(kTiny);
+  const Finished sound = run_program({"info", copy.path()});
+  EXPECT_EQ(sound.out.find("will not begin"), std::string::npos) << sound.out;
+  write_file(copy / "generation_config.json", "{\"eos_token_id\": -5}");
+  const Finished text = run_program({"info", copy.path()});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_NE(text.out.find("generation_config.json: eos_token_id -5"), std::string::npos)
+      << text.out;
+  const Finished json = run_program({"info", copy.path(), "--json"});
+  EXPECT_NE(Json::parse(json.out).at("notes").dump().find("eos_token_id -5"), std::string::npos);
 }
 
 }  // namespace

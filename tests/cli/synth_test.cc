@@ -35,6 +35,12 @@ TEST(Synth, LeavesFoldersOfOthersAlone) {
   EXPECT_EQ(read_file(folder / "letter.txt"), "dear reader");
 }
 
+TEST(Synth, WantsAFolder) {
+  const Finished run = run_program({"synth", "kimi-k3", "/dev/null", "--layers", "2"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_NE(run.err.find("/dev/null: is there and is no folder"), std::string::npos) << run.err;
+}
+
 TEST(Synth, RefusesShapesThatAreNone) {
   const Folder folder;
   for (const std::vector<std::string>& flag : std::vector<std::vector<std::string>>{

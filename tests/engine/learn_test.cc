@@ -97,6 +97,15 @@ TEST(History, Promise6IsRefusedWhateverIsWrongWithIt) {
   }
 }
 
+TEST(History, APipeInItsPlaceIsNotWaitedFor) {
+  const CacheFolder folder;
+  const fs::path file = history_file(folder.path(), 42);
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  EXPECT_FALSE(load_history(file, 42, blocks_like(kUse)));
+  EXPECT_TRUE(save_history(file, 42, kUse));
+  EXPECT_TRUE(load_history(file, 42, blocks_like(kUse))) << "the pipe is replaced";
+}
+
 TEST(History, FingerprintTellsModelsApart) {
   const std::uint64_t none = fingerprint_of("/no/such/folder", {});
   EXPECT_EQ(none, 0u);

@@ -2,7 +2,9 @@
 #include "engine/pack.h"
 
 #include <algorithm>
+#include <fstream>
 #include <limits>
+#include <optional>
 
 #include "engine/pack_support.h"
 #include "io/fault_reader.h"
@@ -454,6 +456,43 @@ TEST_F(VerifyCheckpoint, Promise6ACutFileIsAFault) {
   ASSERT_TRUE(report);
   EXPECT_EQ(report->faults, 1u);
   EXPECT_NE(report->listed[0].message.find("too short"), std::string::npos);
+}
+
+TEST_F(Packs, TwoAtTheSameTimeAreOneTooMany) {
+  const auto folders = folders_.some(3);
+  const PackOptions options = pack_options("k3-tiny", {folders[0], folders[1]});
+  std::optional<Result<PackSummary>> second;
+  std::optional<Result<PackSummary>> sharing;
+  const auto first = pack(options, [&](const PackProgress&) {
+    if (second) return;
+    second = pack_quietly(options);
+    sharing = pack_quietly(pack_options("k3-tiny", {folders[2], folders[1]}));
+  });
+  EXPECT_TRUE(first) << first.error().message;
+  for (const auto* refused : {&second, &sharing}) {
+    ASSERT_TRUE(refused->has_value());
+    ASSERT_FALSE(**refused);
+    EXPECT_EQ((**refused).error().kind, ErrorKind::usage);
+    EXPECT_NE((**refused).error().message.find("another sluice pack is writing into this folder"),
+              std::string::npos)
+        << (**refused).error().message;
+  }
+  EXPECT_TRUE(pack_quietly(options)) << "the lock ended with its owner";
+}
+
+TEST_F(Packs, ChangedSmallFilesAreAnotherModel) {
+  const fs::path model = folders_.root() / "model";
+  fs::copy(checkpoint_folder("k3-tiny"), model, fs::copy_options::recursive);
+  PackOptions options = pack_options("k3-tiny", {folders_.root() / "pack"});
+  options.model = model;
+  ASSERT_TRUE(pack_quietly(options));
+  const auto again = pack_quietly(options);
+  ASSERT_TRUE(again);
+  EXPECT_TRUE(again->was_there);
+  std::ofstream(model / "tokenizer_config.json", std::ios::app) << " ";
+  const auto changed = pack_quietly(options);
+  ASSERT_FALSE(changed);
+  EXPECT_EQ(changed.error().kind, ErrorKind::usage);
 }
 
 }  // namespace
