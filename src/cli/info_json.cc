@@ -50,8 +50,11 @@ std::string files_json(const ModelFacts& facts) {
       "  \"tensors\": {},\n  \"payload_bytes\": {},\n  \"file_bytes\": {},\n  \"files\": [",
       facts.tensors, facts.payload_bytes, facts.file_bytes);
   for (std::size_t i = 0; i < facts.files.size(); ++i) {
-    out += fmt::format("{}\n    {{\"path\": {}, \"bytes\": {}}}", i > 0 ? "," : "",
-                       json_string(facts.files[i].path.string()), facts.files[i].size);
+    std::vector<std::string> copies;
+    for (const auto& copy : facts.files[i].copies) copies.push_back(copy.string());
+    out += fmt::format("{}\n    {{\"path\": {}, \"bytes\": {}, \"copies\": {}}}", i > 0 ? "," : "",
+                       json_string(facts.files[i].path.string()), facts.files[i].size,
+                       list_of(copies));
   }
   return out + fmt::format("\n  ],\n  \"notes\": {},\n", list_of(facts.notes));
 }

@@ -53,6 +53,30 @@ std::string table_of_classes(const ModelFacts& facts) {
   return text;
 }
 
+/// Where the files lie, and where they lie again; nothing if that is in one folder.
+std::string folders(const ModelFacts& facts) {
+  struct Held {
+    std::size_t files = 0;
+    std::size_t copies = 0;
+  };
+  std::map<std::string, Held> held;
+  for (const store::ShardFile& file : facts.files) {
+    ++held[file.path.parent_path().string()].files;
+    for (const auto& copy : file.copies) ++held[copy.parent_path().string()].copies;
+  }
+  std::string text;
+  if (held.size() < 2) return text;
+  for (const auto& [folder, what] : held) {
+    std::string has;
+    if (what.files > 0) has = fmt::format("{} of the files", what.files);
+    if (what.copies > 0) {
+      has += fmt::format("{}copies of {}", has.empty() ? "" : ", ", what.copies);
+    }
+    text += line("folder", fmt::format("{}: {}", folder, has));
+  }
+  return text;
+}
+
 std::string needs(const ModelFacts& facts) {
   const StateBytes state = state_of_a_sequence(*facts.architecture);
   const TokenBytes token = bytes_of_a_token(facts);
@@ -101,6 +125,7 @@ Status write_info_text(const ModelFacts& facts, const std::vector<Forecast>& for
   text += line("routed experts", experts(facts));
   text += line("files", fmt::format("{}, {} bytes; {} tensors", facts.files.size(),
                                     grouped(facts.file_bytes), grouped(facts.tensors)));
+  text += folders(facts);
   for (const std::string& note : facts.notes) text += line("note", note);
   text += '\n' + table_of_classes(facts) + '\n' + needs(facts) + '\n';
   if (!forecasts.empty()) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -24,8 +25,8 @@ class Drive {
   const std::string& folder() const { return folder_; }  ///< of the first file opened on it
   std::size_t index() const { return index_; }           ///< 0, 1, ... in order of appearance
 
-  /// Around every read: the drive is busy while at least one is under way.
-  void begin_read();
+  /// Around every read: the drive is busy while at least one is under way. `file` outlives it.
+  void begin_read(const std::filesystem::path& file);
   void end_read(std::uint64_t bytes, Priority priority);
 
   void count_request() { requests_.fetch_add(1, std::memory_order_relaxed); }
@@ -35,6 +36,10 @@ class Drive {
     return bytes_[static_cast<std::size_t>(priority)].load(std::memory_order_relaxed);
   }
   double busy_s() const;
+
+  /// Says to the user, once per stall, that reads are under way and none has come back for so long;
+  /// end_read() says when that is over.
+  void report_stall(Clock::duration limit);
 
   /// How many reads its ring keeps under way at present; 0 where nobody looks for that.
   void note_depth(int depth) { depth_.store(depth, std::memory_order_relaxed); }
@@ -55,6 +60,9 @@ class Drive {
   int under_way_ = 0;
   Clock::time_point busy_since_;
   double busy_s_ = 0;
+  Clock::time_point progress_;  // when the last read came back, or the first went out
+  const std::filesystem::path* asked_ = nullptr;  // the file of the read that went out last
+  bool stalled_ = false;                          // and the user was told
 };
 
 }  // namespace sluice::io

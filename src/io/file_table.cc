@@ -37,6 +37,11 @@ Drive& FileTable::drive_of(const File& file) {
   return *drives_.back();
 }
 
+void FileTable::report_stalls(Clock::duration limit) const {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& drive : drives_) drive->report_stall(limit);
+}
+
 void FileTable::add_statistics(ReaderStatistics& statistics) const {
   const std::scoped_lock lock(mutex_);
   for (const auto& drive : drives_) {

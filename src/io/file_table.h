@@ -40,6 +40,9 @@ class FileTable {
   /// `file` must be an id that open() returned.
   OpenFile& operator[](FileId file) const;
 
+  /// Drive::report_stall() for every drive.
+  void report_stalls(Clock::duration limit) const;
+
   /// Fills in `drives` and `files`.
   void add_statistics(ReaderStatistics& statistics) const;
 

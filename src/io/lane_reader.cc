@@ -4,8 +4,19 @@
 
 namespace sluice::io {
 
-LaneReader::LaneReader(const System& system, PieceFileMaker file_maker, LaneMaker lane_maker)
-    : system_(system), file_maker_(std::move(file_maker)), lane_maker_(std::move(lane_maker)) {}
+namespace {
+
+constexpr int kLooksPerStall = 8;
+
+}  // namespace
+
+LaneReader::LaneReader(const ReaderOptions& options, PieceFileMaker file_maker,
+                       LaneMaker lane_maker)
+    : system_(*options.system),
+      file_maker_(std::move(file_maker)),
+      lane_maker_(std::move(lane_maker)),
+      watch_(options.stall_after / kLooksPerStall,
+             [this, limit = options.stall_after] { files_.report_stalls(limit); }) {}
 
 Result<FileId> LaneReader::open(const std::filesystem::path& path) {
   SLUICE_ASSIGN(const FileId file, files_.open(path, system_, file_maker_));
@@ -64,7 +75,7 @@ ReaderStatistics LaneReader::statistics() const {
 }
 
 std::uint64_t LaneReader::memory_bytes() const {
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = watch_.memory_bytes();
   for (const Lane* lane : lanes()) bytes += lane->memory_bytes();
   return bytes;
 }

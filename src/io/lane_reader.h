@@ -9,6 +9,8 @@
 #include "io/file_table.h"
 #include "io/lane.h"
 #include "io/reader.h"
+#include "io/reader_options.h"
+#include "io/stall_watch.h"
 
 namespace sluice::io {
 
@@ -19,7 +21,7 @@ namespace sluice::io {
 /// lanes_mutex_, RequestQueue's and the ring's are taken alone. Sinks are called with none held.
 class LaneReader final : public Reader {
  public:
-  LaneReader(const System& system, PieceFileMaker file_maker, LaneMaker lane_maker);
+  LaneReader(const ReaderOptions& options, PieceFileMaker file_maker, LaneMaker lane_maker);
 
   Result<FileId> open(const std::filesystem::path& path) override;
   std::uint64_t size(FileId file) const override { return files_[file].size(); }
@@ -44,6 +46,7 @@ class LaneReader final : public Reader {
   Delivery delivery_;
   mutable std::mutex lanes_mutex_;            // guards lanes_; the lanes themselves are thread-safe
   std::vector<std::unique_ptr<Lane>> lanes_;  // by Drive::index(); may hold nulls
+  StallWatch watch_;                          // last: it looks at the rest
 };
 
 }  // namespace sluice::io

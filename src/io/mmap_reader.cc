@@ -108,7 +108,7 @@ std::unique_ptr<Reader> make_mmap_reader(const ReaderOptions& options) {
   auto lane_maker = [options, step](const OpenFile&, Delivery& delivery) {
     return make_pool_lane(options, step, delivery);
   };
-  return std::make_unique<LaneReader>(*system, file_maker, lane_maker);
+  return std::make_unique<LaneReader>(options, file_maker, lane_maker);
 }
 
 }  // namespace sluice::io

@@ -61,7 +61,7 @@ class PoolLane final : public Lane {
 
   static ReadOutcome read(const Piece& piece) {
     OpenFile& file = piece.request->file;
-    file.drive.begin_read();
+    file.drive.begin_read(file.path());
     const PieceResult result = file.pieces->read(piece.offset, piece.to, piece.length);
     file.drive.end_read(result.transferred, piece.priority);
     file.bytes += result.transferred;

@@ -10,7 +10,7 @@ std::unique_ptr<Reader> make_pread_reader(const ReaderOptions& options) {
   auto lane_maker = [options](const OpenFile&, Delivery& delivery) {
     return make_pool_lane(options, 0, delivery);
   };
-  return std::make_unique<LaneReader>(*options.system, direct_file_maker(options), lane_maker);
+  return std::make_unique<LaneReader>(options, direct_file_maker(options), lane_maker);
 }
 
 }  // namespace sluice::io

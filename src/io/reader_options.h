@@ -1,6 +1,7 @@
 // How a reader reads. None of it changes a byte of what is read.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -18,6 +19,8 @@ struct ReaderOptions {
   bool direct = true;  ///< past the page cache where possible
   /// At most this much per system call; a multiple of kRoomAlignment.
   std::size_t max_call_bytes = kMaxCallBytes;
+  /// After so long without any read that comes back from a drive, the user is told.
+  std::chrono::milliseconds stall_after{10'000};
   const System* system = &operating_system();  ///< must outlive the reader
 };
 

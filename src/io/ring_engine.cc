@@ -229,7 +229,7 @@ void UringEngine::start_flight(RingLane& lane, const Piece& piece) {
   free_.pop_back();
   slots_[slot] = {.flight = RingFlight(piece, options_.max_call_bytes), .lane = &lane};
   ++lane.under_way;
-  piece.request->file.drive.begin_read();
+  piece.request->file.drive.begin_read(piece.request->file.path());
   read_next(slot);
 }
 

@@ -23,7 +23,7 @@ std::unique_ptr<Reader> make_uring_reader(const ReaderOptions& options) {
     if (!first.pieces->direct()) return make_pool_lane(options, 0, delivery);
     return engine->make_lane(delivery);
   };
-  return std::make_unique<LaneReader>(*options.system, direct_file_maker(options), lane_maker);
+  return std::make_unique<LaneReader>(options, direct_file_maker(options), lane_maker);
 }
 
 }  // namespace sluice::io

@@ -59,6 +59,23 @@ TEST(ModelDir, WhatIsWrongWithACopyIsListedAtOpen) {
   }
 }
 
+TEST(ModelDir, InfoSaysWhereTheFilesAndTheirCopiesLie) {
+  const ModelCopy copy(kTiny);
+  fs::remove(copy / kSecond);
+  const Finished text = run_program({"info", kTiny, "--model-dir", copy.path()});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  for (const std::string& part : {kTiny + ": 3 of the files", copy.path() + ": copies of 2"}) {
+    EXPECT_NE(text.out.find(part), std::string::npos) << text.out;
+  }
+  EXPECT_EQ(run_program({"info", kTiny}).out.find("of the files"), std::string::npos);
+  const Json files =
+      Json::parse(run_program({"info", kTiny, "--model-dir", copy.path(), "--json"}).out)
+          .at("files");
+  ASSERT_EQ(files.size(), 3u);
+  EXPECT_EQ(files[0].at("copies"), Json::array({copy / "model-00001-of-000003.safetensors"}));
+  EXPECT_EQ(files[1].at("copies"), Json::array());
+}
+
 TEST(ModelDir, AReadSizeThatIsNoMultipleOfABlockIsRefused) {
   const Finished run = run_program(run_with(kTiny, {"--read-size", "5000"}));
   EXPECT_EQ(run.exit_code, 2) << run.err;
