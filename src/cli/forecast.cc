@@ -11,6 +11,9 @@
 namespace sluice::cli {
 namespace {
 
+// What a run has on the heap that a forecast has not: prompt, answer, what is counted.
+constexpr std::uint64_t kOfARun = std::uint64_t{64} << 10;
+
 Forecast forecast_at(const ModelFacts& facts, const engine::FitOptions& how, std::uint64_t ram) {
   Forecast result;
   result.ram = ram;
@@ -32,17 +35,21 @@ Forecast forecast_at(const ModelFacts& facts, const engine::FitOptions& how, std
 
 }  // namespace
 
-Result<std::vector<Forecast>> forecast(const ModelFacts& facts, const ForecastOptions& options) {
-  // A run with text holds the tokenizer, so it belongs into a forecast. A model without one can
-  // still be run with ids.
+std::uint64_t memory_of_a_run(const ModelFacts& facts) {
+  if (facts.files.empty()) return engine::program_memory() + kOfARun;  // only a configuration
+  // A run with text holds the tokenizer. A model without one can still be run with ids.
   const auto& first = facts.files.front().path;
   const auto tokenizer =
       engine::load_tokenizer(first.extension() == ".gguf" ? first : facts.folder);
+  return engine::program_memory() + kOfARun;
+}
+
+Result<std::vector<Forecast>> forecast(const ModelFacts& facts, const ForecastOptions& options) {
   SLUICE_TRY(check_context(facts, options.context));
   engine::FitOptions how;
   how.context = options.context.value_or(std::min(how.context, facts.shape().max_positions));
   how.threads = engine::usable_cores();
-  how.program = engine::program_memory();
+  how.program = memory_of_a_run(facts);
   SLUICE_ASSIGN(const std::uint64_t smallest,
                 engine::smallest_fit(*facts.architecture, *facts.reader, how));
   std::set<std::uint64_t> sizes = engine::memory_ladder(facts.payload_bytes);

@@ -27,6 +27,9 @@ struct ForecastOptions {
   std::optional<std::size_t> context;  ///< default: the engine's
 };
 
+/// What the program itself will hold when the model is run with text, in bytes.
+std::uint64_t memory_of_a_run(const ModelFacts& facts);
+
 /// Forecasts for one sequence: the smallest budget that works, the sizes that people have (or, for
 /// a small model, sizes around its own), and the one that was asked for. They depend on the model,
 /// the context and the number of cores, not on what is free at the moment. ErrorKind::usage for

@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/compute_options.h"
 #include "cli/flags.h"
+#include "cli/forecast.h"
 #include "cli/model_facts.h"
 #include "cli/plan_report.h"
 #include "engine/drive_speed.h"
@@ -274,7 +275,7 @@ class Plan final : public Command {
 
   Status plan(const ModelFacts& facts) {
     const engine::FitOptions how = {report_.workload.context, report_.threads,
-                                    engine::program_memory()};
+                                    memory_of_a_run(facts)};
     SLUICE_ASSIGN(const std::uint64_t smallest,
                   engine::smallest_fit(*facts.architecture, *facts.reader, how));
     std::set<std::uint64_t> sizes = engine::memory_ladder(facts.payload_bytes);

@@ -67,7 +67,8 @@ class Serve final : public Command {
         ->type_name("NAME")
         ->group(group);
     add_size(app, "--state-ram", options_.saved_states,
-             "Memory of --ram for conversations that may go on; default: a sixteenth of it")
+             "Memory of --ram for conversations that may go on, refused where there is no room for "
+             "it; default: a sixteenth of --ram, or less")
         ->group(group);
     app.add_option("--state-dir", options_.state_folder,
                    "Folder for what outlives the server: jobs (files, batches, requests in the "

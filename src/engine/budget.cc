@@ -1,5 +1,9 @@
 #include "engine/budget.h"
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #include <algorithm>
 
 #include "base/buffer.h"
@@ -15,7 +19,16 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 // For what grows after the budget is drawn up: code pages touched for the first time, the heap of
 // requests and statistics, text on its way out. Measured at 1.2 MiB for k3-nano, 1.9 MiB for the
 // full K3.
-constexpr std::uint64_t kSlack = 3 * kMiB;
+constexpr std::uint64_t kSlack = 5 * kMiB / 2;
+
+// Resident beside the heap: pages of code and libraries, the main stack. How many pages of a file
+// the system brings in with one is its own affair, so this is a bound: measured at 8.0 to 9.1 MiB.
+constexpr std::uint64_t kCodeBytes = 19 * kMiB / 2;
+
+// Between two starts of the program, or its forecast and its run, the heap differs by little. A
+// budget is named with the margin, and taken with a little less.
+constexpr std::uint64_t kMargin = kMiB / 4;
+constexpr std::uint64_t kJitter = kMiB / 32;
 
 // Prefill reads every weight once per chunk: doubling a chunk halves the bytes per token, as long
 // as its activations do not crowd out weights that could stay.
@@ -25,14 +38,11 @@ constexpr std::uint64_t kActivationShare = 8;
 // Of what is left, for saved sequences: weights that could stay come first.
 constexpr std::uint64_t kSavedShare = 4;
 
-/// A budget that leaves room for the small differences between two starts of the program.
-std::uint64_t stated(std::uint64_t bytes) { return round_up(bytes + kMiB / 2, kMiB); }
-
 FixedNeeds needs_for(const EngineOptions& options, const model::Architecture& architecture,
-                     int threads, std::uint64_t thread_stacks, std::uint64_t resident_now,
+                     int threads, std::uint64_t thread_stacks, std::uint64_t program,
                      std::size_t chunk) {
   FixedNeeds needs;
-  needs.program = resident_now + kSlack + options.reserve;
+  needs.program = program + kSlack + options.reserve;
   needs.thread_stacks = thread_stacks;
   needs.vectors = Buffer::charge_for(architecture.blueprint().vector_floats * sizeof(float));
   needs.state = options.sequences * architecture.state_bytes(options.context);
@@ -41,7 +51,9 @@ FixedNeeds needs_for(const EngineOptions& options, const model::Architecture& ar
 }
 
 /// "--ram 21M", which is never less than what is needed.
-std::string flag_for(std::uint64_t bytes) { return fmt::format("--ram {}M", stated(bytes) / kMiB); }
+std::string flag_for(std::uint64_t bytes) {
+  return fmt::format("--ram {}M", stated_budget(bytes) / kMiB);
+}
 
 /// For a number whose letter was forgotten.
 std::string hint_for(std::uint64_t ram) {
@@ -55,7 +67,7 @@ tl::unexpected<Error> too_small(const EngineOptions& options, const FixedNeeds& 
                                 std::uint64_t without_chunk) {
   const std::uint64_t smallest = needs.sum() + weights;
   const std::string given = options.chunk ? fmt::format(" and --chunk {}", *options.chunk) : "";
-  const std::string other = stated(without_chunk) < stated(smallest)
+  const std::string other = stated_budget(without_chunk) < stated_budget(smallest)
                                 ? fmt::format(" ({} without --chunk)", flag_for(without_chunk))
                                 : "";
   return fail(
@@ -68,7 +80,29 @@ tl::unexpected<Error> too_small(const EngineOptions& options, const FixedNeeds& 
       format_size(needs.state), format_size(needs.activations), format_size(weights));
 }
 
+/// `free`: what is left when everything else has its smallest room.
+tl::unexpected<Error> no_room_for_saved(const EngineOptions& options, std::uint64_t ram,
+                                        std::uint64_t free) {
+  return fail(
+      ErrorKind::memory,
+      "--state-ram: {} for saved conversations do not fit into {} of memory, of which {} are "
+      "left for them; the smallest that works with so much is {}",
+      format_size(options.saved_states), format_size(ram), format_size(free),
+      flag_for(ram - free + options.saved_states));
+}
+
 }  // namespace
+
+std::uint64_t program_memory() {
+#if defined(__GLIBC__)
+  const struct mallinfo2 heap = mallinfo2();
+  return heap.uordblks + heap.hblkhd + kCodeBytes;
+#else
+  return resident_memory();
+#endif
+}
+
+std::uint64_t stated_budget(std::uint64_t bytes) { return round_up(bytes + kMargin, kMiB); }
 
 model::PassLimits limits_for(const EngineOptions& options, std::size_t chunk) {
   return {chunk, options.all_logits ? chunk : options.sequences, options.context};
@@ -76,20 +110,25 @@ model::PassLimits limits_for(const EngineOptions& options, std::size_t chunk) {
 
 Result<Budget> draw_up_budget(const EngineOptions& options, const model::Architecture& architecture,
                               const io::Reader& reader, int threads, std::uint64_t thread_stacks,
-                              std::uint64_t resident_now) {
+                              std::uint64_t program) {
   Budget budget;
-  budget.ram = options.ram.value_or(resident_now + available_memory() / 4 * 3);
+  budget.ram = options.ram.value_or(program + available_memory() / 4 * 3);
   const std::uint64_t weights = weights::smallest_budget(architecture.blueprint().blocks, reader);
   const auto needs = [&](std::size_t chunk) {
-    return needs_for(options, architecture, threads, thread_stacks, resident_now, chunk);
+    return needs_for(options, architecture, threads, thread_stacks, program, chunk);
   };
   budget.chunk = std::min(options.chunk.value_or(1), options.context);
   budget.needs = needs(budget.chunk);
-  if (budget.needs.sum() + weights > budget.ram) {
+  if (budget.needs.sum() + weights + kMargin - kJitter > budget.ram) {
     return too_small(options, budget.needs, weights, budget.ram, needs(1).sum() + weights);
   }
   std::uint64_t free = budget.ram - budget.needs.sum() - weights;
-  budget.saved_states = std::min(options.saved_states, free / kSavedShare);
+  if (options.saved_states_are_asked && options.saved_states > free) {
+    return no_room_for_saved(options, budget.ram, free);
+  }
+  budget.saved_states = options.saved_states_are_asked
+                            ? options.saved_states
+                            : std::min(options.saved_states, free / kSavedShare);
   free -= budget.saved_states;
   while (!options.chunk && budget.chunk * 2 <= std::min(kLargestChunk, options.context)) {
     const FixedNeeds larger = needs(budget.chunk * 2);

@@ -1,6 +1,7 @@
 // Drawing up the memory budget: what a run needs whatever the placement, and what is left.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -30,12 +31,22 @@ struct Budget {
   std::uint64_t saved_states = 0;  ///< of needs.state
 };
 
+/// What the program holds for a run of the models that are open, without the moment's share of
+/// code pages: for figures that are the same at every start.
+std::uint64_t program_memory();
+
+/// The budget to name for a need: in whole MiB, and with room for the small differences between
+/// two starts of the program.
+std::uint64_t stated_budget(std::uint64_t bytes);
+
 /// Chooses what the options leave open and checks that the smallest placement of the weights fits
 /// beside the fixed needs. ErrorKind::memory otherwise, with the sums and the smallest budget.
-/// `resident_now`: what the program itself holds at this point.
+/// `program`: what the program itself holds at this point, more than program_memory() where others
+/// (a sanitizer, a library that was loaded before all) hold memory in the process.
 Result<Budget> draw_up_budget(const EngineOptions& options, const model::Architecture& architecture,
                               const io::Reader& reader, int threads, std::uint64_t thread_stacks,
-                              std::uint64_t resident_now = resident_memory());
+                              std::uint64_t program = std::max(resident_memory(),
+                                                               program_memory()));
 
 /// The limits of passes with this chunk size.
 model::PassLimits limits_for(const EngineOptions& options, std::size_t chunk);

@@ -1,22 +1,15 @@
 #include "engine/fit.h"
 
-#if defined(__GLIBC__)
-#include <malloc.h>
-#endif
-
 #include <algorithm>
 #include <limits>
 #include <optional>
 
-#include "base/memory_info.h"
 #include "base/size.h"
 #include "base/thread_pool.h"
 
 namespace sluice::engine {
 namespace {
 
-// Resident beside the heap: pages of code and libraries, the main stack. Measured at up to 7.6 MiB.
-constexpr std::uint64_t kCodeBytes = std::uint64_t{8} << 20;
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
@@ -29,19 +22,10 @@ Result<Budget> budget_for(const model::Architecture& architecture, const io::Rea
   run.context = std::min(options.context, architecture.shape().max_positions);
   const std::uint64_t stacks = static_cast<std::uint64_t>(options.threads - 1) * kThreadStackBytes;
   return draw_up_budget(run, architecture, reader, options.threads, stacks + reader.memory_bytes(),
-                        options.program.value_or(resident_memory()));
+                        options.program.value_or(program_memory()));
 }
 
 }  // namespace
-
-std::uint64_t program_memory() {
-#if defined(__GLIBC__)
-  const struct mallinfo2 heap = mallinfo2();
-  return heap.uordblks + heap.hblkhd + kCodeBytes;
-#else
-  return resident_memory();
-#endif
-}
 
 Result<Fit> fit(const model::Architecture& architecture, const io::Reader& reader,
                 const FitOptions& options, std::uint64_t ram) {
@@ -58,8 +42,7 @@ Result<std::uint64_t> smallest_fit(const model::Architecture& architecture,
                 budget_for(architecture, reader, options, std::numeric_limits<std::int64_t>::max(),
                            std::size_t{1}));
   const std::uint64_t weights = weights::smallest_budget(architecture.blueprint().blocks, reader);
-  // Half a unit for the small differences between two starts of the program.
-  return round_up(budget.needs.sum() + weights + kMiB / 2, kMiB);
+  return stated_budget(budget.needs.sum() + weights);
 }
 
 std::set<std::uint64_t> memory_ladder(std::uint64_t payload_bytes) {

@@ -22,10 +22,6 @@ struct FitOptions {
   std::optional<std::uint64_t> program = std::nullopt;
 };
 
-/// What the program holds for a run of the models that are open, without the moment's share of
-/// code pages: for figures that are the same at every call.
-std::uint64_t program_memory();
-
 struct Fit {
   Budget budget;
   weights::Placement placement;

@@ -44,6 +44,8 @@ struct EngineOptions {
   /// for weights: options() of the engine has what there is.
   std::uint64_t saved_states = 0;
   bool identify = false;    ///< digest() of the engine will be asked for
+  /// The user asked for just this much: more than there is room for is refused.
+  bool saved_states_are_asked = false;
   bool all_logits = false;  ///< logits of all positions will be asked for, not only of the last
 
   /// Room for the trunk on its way through, in bytes. Default: what keeps the drives busy.

@@ -6,6 +6,14 @@ namespace sluice::server {
 namespace {
 
 Error error_of(sqlite3* handle) {
+  // Whoever has the file keeps it (see open()), so this happens when a server starts and only then.
+  if (sqlite3_errcode(handle) == SQLITE_BUSY) {
+    const std::filesystem::path file = sqlite3_db_filename(handle, "main");
+    return {ErrorKind::usage,
+            fmt::format("--state-dir: {}: another sluice serve is using this folder; give this one "
+                        "another, or end the other",
+                        file.parent_path().string())};
+  }
   return {ErrorKind::drive, fmt::format("the database of jobs: {}", sqlite3_errmsg(handle))};
 }
 

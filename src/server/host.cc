@@ -115,6 +115,7 @@ Result<std::unique_ptr<Host>> Host::start(HostOptions options) {
     options.engine.reserve +=
         Conversations::memory_bytes(options.engine.context, parts->tokenizer.vocabulary());
   }
+  options.engine.saved_states_are_asked = options.saved_states.has_value();
   SLUICE_ASSIGN(parts->engine, engine::Engine::open(options.engine));
   work.conversations = conversation_options(options, *parts->engine, parts->tokenizer);
   const model::Shape& shape = parts->engine->shape();

@@ -55,6 +55,11 @@ StoredFile read_file(const Statement& row) {
 Result<std::unique_ptr<JobStore>> JobStore::open(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
+  if (std::error_code ignored;
+      std::filesystem::exists(folder, ignored) && !std::filesystem::is_directory(folder, ignored)) {
+    return fail(ErrorKind::usage, "--state-dir: {}: is there and is no folder; give another name",
+                folder.string());
+  }
   if (error) {
     return fail(ErrorKind::drive, "--state-dir: {}: cannot be made: {}", folder.string(),
                 error.message());

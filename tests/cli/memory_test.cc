@@ -57,6 +57,36 @@ TEST(Ceiling, HoldsAtEveryBudgetAndTheTextIsTheSame) {
   }
 }
 
+TEST(Ceiling, IsNamedTheSameAtEveryStartAndByInfo) {
+#ifdef SLUICE_MEMORY_OF_OTHERS
+  GTEST_SKIP() << "a sanitizer's own memory is no part of any budget";
+#endif
+  for (const std::string& model : {kNano, kTiny}) {
+    for (const char* context : {"200", "300", "777", "1024"}) {
+      const std::vector<std::string> run = {"run", model,   "-p",    "The river", "--max-new",
+                                            "1",   "--ctx", context, "--greedy"};
+      const std::uint64_t smallest = smallest_for(run);
+      ASSERT_GT(smallest, 0u);
+      for (int again = 0; again < 3; ++again) EXPECT_EQ(smallest_for(run), smallest);
+      const auto with = [&](std::uint64_t ram) {
+        std::vector<std::string> arguments = run;
+        arguments.insert(arguments.end(), {"--ram", std::to_string(ram)});
+        return run_program(arguments);
+      };
+      EXPECT_EQ(with(smallest).exit_code, 0);
+      EXPECT_EQ(with(smallest - (1 << 20)).exit_code, 4);
+      const Json info =
+          Json::parse(run_program({"info", model, "--ctx", context, "--json"}).out).at("memory");
+      for (const Json& line : info) {
+        if (!line.value("smallest", false)) continue;
+        const auto named = line.at("ram_bytes").get<std::uint64_t>();
+        EXPECT_GE(named, smallest) << "what info names works, too";
+        EXPECT_LE(named, smallest + (1 << 20));
+      }
+    }
+  }
+}
+
 TEST(Ceiling, HoldsOverALongAnswerAndForMappedFiles) {
 #ifdef SLUICE_MEMORY_OF_OTHERS
   GTEST_SKIP() << "a sanitizer's own memory is no part of any budget";

@@ -31,6 +31,42 @@ TEST(Serve, WantsAKeyOrAWordBeforeOthersMayUseIt) {
   EXPECT_NE(refused({"--host", "no.such.name", "--no-auth"}).find("--host"), std::string::npos);
 }
 
+TEST(Serve, RefusesMoreSavedConversationsThanThereIsRoomFor) {
+  const std::vector<std::string> serve = {"serve", kNano, "--port", "0", "--state-ram", "9G"};
+  std::vector<std::string> small = serve;
+  small.insert(small.end(), {"--ram", "64M"});
+  const Finished run = run_program(small);
+  EXPECT_EQ(run.exit_code, 4) << run.err;
+  EXPECT_NE(run.err.find("--state-ram: 9 GiB"), std::string::npos) << run.err;
+  const std::size_t at = run.err.find("--ram ", run.err.find("smallest"));
+  ASSERT_NE(at, std::string::npos) << run.err;
+  std::vector<std::string> named = serve;
+  named.insert(named.end(), {"--ram", run.err.substr(at + 6)});
+  named.back().erase(named.back().find('M') + 1);
+  Program program(named);
+  EXPECT_TRUE(program.wait_for_err("is served")) << named.back();
+  program.interrupt();
+  EXPECT_EQ(program.finish().exit_code, 0);
+}
+
+TEST(Serve, AFolderOfStateHasOneServer) {
+  const Folder folder;
+  const std::string state = folder / "state";
+  const std::vector<std::string> serve = {"serve", kNano, "--port", "0", "--state-dir", state};
+  Program first(serve);
+  ASSERT_TRUE(first.wait_for_err("is served"));
+  const Finished second = run_program(serve);
+  EXPECT_EQ(second.exit_code, 2) << second.err;
+  EXPECT_NE(second.err.find(state + ": another sluice serve"), std::string::npos) << second.err;
+  first.interrupt();
+  EXPECT_EQ(first.finish().exit_code, 0);
+
+  write_file(folder / "file", "x");
+  const Finished file = run_program({"serve", kNano, "--state-dir", folder / "file"});
+  EXPECT_EQ(file.exit_code, 2) << file.err;
+  EXPECT_NE(file.err.find("is no folder"), std::string::npos) << file.err;
+}
+
 /// Sends a request, and returns what comes until the server hangs up.
 std::string talk(int port, const std::string& request) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
