@@ -10,7 +10,14 @@
 # devices, and the control group controller blkio (version 1) or io (version 2).
 set -euo pipefail
 
-program=$(realpath "${1:-build/sluice}")
+source "$(dirname "$0")/common.sh"
+help_if_asked "$@"
+need_root
+need mkfs.ext4 losetup lsblk python3 awk
+[ -e /dev/loop-control ] || refuse "needs loop devices, and there are none here"
+program=$(realpath -m "${1:-build/sluice}")
+need_program "$program"
+[ -d "${2:-/dev/shm}" ] || refuse "$2: there is no such folder"
 folder=$(realpath "${2:-/dev/shm}")/sluice-drives
 source=$(realpath "$(dirname "$0")/..")
 fast=$((400 * 1000 * 1000))
@@ -22,6 +29,8 @@ if [ -d /sys/fs/cgroup/blkio ]; then
   group=/sys/fs/cgroup/blkio/sluice-drives
   limit() { echo "$1 $2" > "$group/blkio.throttle.read_bps_device"; }
 else
+  grep -qw io /sys/fs/cgroup/cgroup.controllers 2> /dev/null ||
+    refuse "needs the control group controller blkio (version 1) or io (version 2)"
   group=/sys/fs/cgroup/sluice-drives
   echo +io > /sys/fs/cgroup/cgroup.subtree_control
   limit() { echo "$1 rbps=$2" > "$group/io.max"; }

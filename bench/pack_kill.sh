@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
 # Kills `sluice pack` with SIGKILL at random moments, starts it again each time, and compares what
-# comes out with a pack that was never killed.
+# comes out with a pack that was never killed. Needs bc, and in FOLDER room for the model.
+#
 #   bench/pack_kill.sh SLUICE MODEL FOLDER [KILLS]
+#
+# KILLS is 20 unless given; the folders FOLDER/one and FOLDER/two are removed first.
 set -euo pipefail
 
-if (($# < 3)); then
-  echo "usage: bench/pack_kill.sh SLUICE MODEL FOLDER [KILLS]" >&2
-  exit 2
-fi
+source "$(dirname "$0")/common.sh"
+help_if_asked "$@"
+(($# >= 3)) || refuse "usage: bench/pack_kill.sh SLUICE MODEL FOLDER [KILLS]"
+need bc sha256sum
+need_program "$1"
 sluice=$1 model=$2 folder=$3 kills=${4:-20}
 one=$folder/one two=$folder/two
 pack=("$sluice" pack "$model" --out "$one" --out "$two" --speed 2,1 --quiet)

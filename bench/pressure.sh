@@ -5,19 +5,29 @@
 #
 #   bench/pressure.sh MODEL [LIMIT [RAM [HOG [TOKENS]]]]        as root; sizes in MiB
 #
-# SLUICE names the program (default: build/sluice), FLAGS what else it is given.
+# SLUICE names the program (default: build/sluice), FLAGS what else it is given. Needs python3 and the
+# control group controller memory. LIMIT is 4096 unless given, RAM 3584, HOG 2048, TOKENS 48.
 set -euo pipefail
 
-model=${1:?usage: bench/pressure.sh MODEL [LIMIT [RAM [HOG [TOKENS]]]]}
+source "$(dirname "$0")/common.sh"
+help_if_asked "$@"
+(($# >= 1)) || refuse "usage: bench/pressure.sh MODEL [LIMIT [RAM [HOG [TOKENS]]]]"
+need_root
+need python3
+[ -e "$1" ] || refuse "$1: there is no such model"
+model=$1
 limit=${2:-4096} ram=${3:-3584} hog=${4:-2048} tokens=${5:-48}
 here=$(cd "$(dirname "$0")/.." && pwd)
 sluice=${SLUICE:-$here/build/sluice}
+need_program "$sluice"
 work=$(mktemp -d)
 
 if [[ -d /sys/fs/cgroup/memory ]]; then
   group=/sys/fs/cgroup/memory/sluice-pressure-$$
   limit_file=memory.limit_in_bytes
 else
+  grep -qw memory /sys/fs/cgroup/cgroup.controllers 2> /dev/null ||
+    refuse "needs the control group controller memory"
   group=/sys/fs/cgroup/sluice-pressure-$$
   limit_file=memory.max
 fi
