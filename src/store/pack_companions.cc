@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20;
 
 constexpr std::string_view kAdvice =
-    "it is damaged or was changed: copy it again from the checkpoint, or pack the model again";
+    "copy it again from the checkpoint that was packed, or pack the model again";
 
 Result<std::uint64_t> checksum_of_file(const io::File& file) {
   Checksum sum;
@@ -29,15 +29,21 @@ Result<std::uint64_t> checksum_of_file(const io::File& file) {
 }
 
 Status check(const PackCompanion& companion, const std::filesystem::path& path) {
-  SLUICE_ASSIGN(const io::File file, io::File::open(path));
+  auto opened = io::File::open(path);
+  if (!opened) {
+    return fail(opened.error().kind, "{}; {}", opened.error().message, kAdvice);
+  }
+  const io::File& file = *opened;
   if (file.size() != companion.bytes) {
-    return fail(ErrorKind::model_files, "{}: expected {} bytes as they were packed, found {}; {}",
+    return fail(ErrorKind::model_files,
+                "{}: damaged or changed: expected {} bytes as they were packed, found {}; {}",
                 path.string(), companion.bytes, file.size(), kAdvice);
   }
   SLUICE_ASSIGN(const std::uint64_t found, checksum_of_file(file));
   if (found == companion.checksum) return {};
-  return fail(ErrorKind::model_files, "{}: expected checksum {:016x}, found {:016x}; {}",
-              path.string(), companion.checksum, found, kAdvice);
+  return fail(ErrorKind::model_files,
+              "{}: damaged or changed: expected checksum {:016x}, found {:016x}; {}", path.string(),
+              companion.checksum, found, kAdvice);
 }
 
 Error as_one(const FaultList& faults, const std::filesystem::path& pack) {

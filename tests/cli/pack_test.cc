@@ -94,7 +94,8 @@ TEST(Pack, Promise6DamagedSmallFilesAreNamedByEveryCommand) {
                                              {"verify", pack.path()}}) {
     const Finished done = run_program(arguments);
     EXPECT_EQ(done.exit_code, 3) << arguments[0];
-    EXPECT_NE((done.out + done.err).find(file + ": expected checksum"), std::string::npos)
+    EXPECT_NE((done.out + done.err).find(file + ": damaged or changed: expected checksum"),
+              std::string::npos)
         << done.out << done.err;
   }
   // One fault more: a verify lists them all.
