@@ -22,7 +22,8 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kSlack = 5 * kMiB / 2;
 
 // Resident beside the heap: pages of code and libraries, the main stack. How many pages of a file
-// the system brings in with one is its own affair, so this is a bound: measured at 8.0 to 9.1 MiB.
+// the system brings in with one is its own affair, so this is a bound: measured at 8.0 to 9.1 MiB
+// (more in a server that keeps jobs, whose size is then what was measured).
 constexpr std::uint64_t kCodeBytes = 19 * kMiB / 2;
 
 // Between two starts of the program, or its forecast and its run, the heap differs by little. A
