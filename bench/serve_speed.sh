@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
 # The speed at which `sluice serve` decodes, beside that of `sluice run`: the same model, flags and
 # prompt, both streamed and read by a client. Of a long and a short answer the difference in time is
-# that of the tokens between, whatever starting, reading the prompt and ending take.
+# that of the tokens between, whatever starting, reading the prompt and ending take. Needs bc, curl, jq.
+#
 #   bench/serve_speed.sh SLUICE MODEL [ROUNDS [FLAG...]]
+#
+# ROUNDS is 7 unless given. SERVE_FLAGS are for the server alone, LONG is the longer answer (1600).
 set -euo pipefail
 
-if (($# < 2)); then
-  echo "usage: bench/serve_speed.sh SLUICE MODEL [ROUNDS [FLAG...]]" >&2
-  exit 2
-fi
+source "$(dirname "$0")/common.sh"
+help_if_asked "$@"
+(($# >= 2)) || refuse "usage: bench/serve_speed.sh SLUICE MODEL [ROUNDS [FLAG...]]"
+need bc curl jq
+need_program "$1"
 sluice=$1 model=$2 rounds=${3:-7}
 flags=("${@:4}")
 short=100 long=${LONG:-1600}
