@@ -26,10 +26,10 @@ constexpr std::uint64_t kSlack = 5 * kMiB / 2;
 // (more in a server that keeps jobs, whose size is then what was measured).
 constexpr std::uint64_t kCodeBytes = 19 * kMiB / 2;
 
-// Between two starts of the program, or its forecast and its run, the heap differs by little. A
-// budget is named with the margin, and taken with a little less.
+// A budget is named with the margin. The heap of two starts of the program differs by some bytes at
+// most, for which it is taken with a little less.
 constexpr std::uint64_t kMargin = kMiB / 4;
-constexpr std::uint64_t kJitter = kMiB / 32;
+constexpr std::uint64_t kJitter = std::uint64_t{1} << 10;
 
 // Prefill reads every weight once per chunk: doubling a chunk halves the bytes per token, as long
 // as its activations do not crowd out weights that could stay.

@@ -37,7 +37,7 @@ TEST(Serve, RefusesMoreSavedConversationsThanThereIsRoomFor) {
   small.insert(small.end(), {"--ram", "64M"});
   const Finished run = run_program(small);
   EXPECT_EQ(run.exit_code, 4) << run.err;
-  EXPECT_NE(run.err.find("--state-ram: 9 GiB"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("--state-ram: 9.00 GiB"), std::string::npos) << run.err;
   const std::size_t at = run.err.find("--ram ", run.err.find("smallest"));
   ASSERT_NE(at, std::string::npos) << run.err;
   std::vector<std::string> named = serve;
