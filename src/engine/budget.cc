@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/memory_info.h"
 #include "base/size.h"
+#include "weights/expert_activity.h"
 #include "weights/placement.h"
 
 namespace sluice::engine {
@@ -44,6 +45,9 @@ FixedNeeds needs_for(const EngineOptions& options, const model::Architecture& ar
                      std::size_t chunk) {
   FixedNeeds needs;
   needs.program = program + kSlack + options.reserve;
+  if (options.watch_experts) {
+    needs.program += weights::ExpertActivity::memory_bytes(architecture.blueprint().blocks);
+  }
   needs.thread_stacks = thread_stacks;
   needs.vectors = Buffer::charge_for(architecture.blueprint().vector_floats * sizeof(float));
   needs.state = options.sequences * architecture.state_bytes(options.context);

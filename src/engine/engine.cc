@@ -42,6 +42,7 @@ struct Engine::Parts {
   std::unique_ptr<PressureGuard> guard;
   std::uint64_t most_gone_bytes = 0;
   std::unique_ptr<weights::TrunkStream> trunk;
+  std::unique_ptr<weights::ExpertActivity> activity;
   std::unique_ptr<weights::ExpertBanks> experts;
   std::unique_ptr<model::Network> network;
   /// What the kernel had counted before any weight was read.
@@ -191,6 +192,10 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
   SLUICE_ASSIGN(parts->experts, weights::ExpertBanks::create(blueprint.blocks, parts->placement,
                                                              *parts->reader, ledger));
   if (!known.empty()) parts->experts->start_from(known);
+  if (options.watch_experts) {
+    parts->activity = std::make_unique<weights::ExpertActivity>(blueprint.blocks);
+    parts->experts->watch_with(*parts->activity);
+  }
   parts->guard = std::make_unique<PressureGuard>(
       options.memory_source ? options.memory_source()
                             : system_memory(options.io != io::IoMode::mmap),
@@ -364,6 +369,22 @@ Statistics Engine::statistics(const TokenCounts& tokens) const {
   predict_run(now);
   return now;
 }
+
+LiveStatistics Engine::live() const {
+  LiveStatistics now;
+  now.reads = parts_->reader->statistics();
+  const weights::ExpertStatistics experts = parts_->experts->statistics();
+  now.expert_hits = experts.hits;
+  now.expert_misses = experts.misses;
+  now.resident_bytes = resident_memory();
+  for (std::size_t tenant = 0; tenant < kTenants; ++tenant) {
+    const auto each = static_cast<Tenant>(tenant);
+    now.memory.emplace_back(name_of(each), parts_->ledger.charged(each));
+  }
+  return now;
+}
+
+const weights::ExpertActivity* Engine::activity() const { return parts_->activity.get(); }
 
 void Engine::predict_run(Statistics& now) const {
   double drives = 0;

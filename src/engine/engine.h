@@ -11,6 +11,7 @@
 #include "engine/options.h"
 #include "engine/statistics.h"
 #include "model/network.h"
+#include "weights/expert_activity.h"
 
 namespace sluice::engine {
 
@@ -71,6 +72,11 @@ class Engine {
 
   /// What the engine did since it was opened, with the counts of the answers it was used for.
   Statistics statistics(const TokenCounts& tokens = {}) const;
+
+  /// May be called from any thread, also during feed(); so may members of what activity() returns.
+  LiveStatistics live() const;
+  /// With EngineOptions::watch_experts: what happens to experts; else nullptr.
+  const weights::ExpertActivity* activity() const;
 
  private:
   struct Parts;

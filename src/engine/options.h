@@ -43,7 +43,8 @@ struct EngineOptions {
   /// Bytes that the caller will charge for saved sequences. Less where that would leave too little
   /// for weights: options() of the engine has what there is.
   std::uint64_t saved_states = 0;
-  bool identify = false;    ///< digest() of the engine will be asked for
+  bool identify = false;       ///< digest() of the engine will be asked for
+  bool watch_experts = false;  ///< Engine::activity() will be asked
   /// The user asked for just this much: more than there is room for is refused.
   bool saved_states_are_asked = false;
   bool all_logits = false;  ///< logits of all positions will be asked for, not only of the last

@@ -33,6 +33,12 @@ struct TokenCounts {
   }
 };
 
+/// Share of hits, 0 when there was nothing to hit.
+inline double hit_rate(std::uint64_t hits, std::uint64_t misses) {
+  const std::uint64_t all = hits + misses;
+  return all > 0 ? static_cast<double>(hits) / static_cast<double>(all) : 0;
+}
+
 struct Statistics {
   TokenCounts tokens;
   double wall_s = 0;     ///< inside passes
@@ -60,10 +66,7 @@ struct Statistics {
   std::optional<std::uint64_t> storage_bytes = {};
 
   double compute_s() const { return wall_s - io_wait_s; }
-  double expert_hit_rate() const {
-    const std::uint64_t all = expert_hits + expert_misses;
-    return all > 0 ? static_cast<double>(expert_hits) / static_cast<double>(all) : 0;
-  }
+  double expert_hit_rate() const { return hit_rate(expert_hits, expert_misses); }
   std::uint64_t bytes_of(io::Purpose purpose) const {
     return reads.requested_bytes[static_cast<std::size_t>(purpose)];
   }
@@ -87,6 +90,17 @@ struct Statistics {
     for (const std::uint64_t bytes : reads.requested_bytes) sum += bytes;
     return sum;
   }
+};
+
+/// What can be seen while a pass runs, at this moment.
+struct LiveStatistics {
+  io::ReaderStatistics reads;
+  std::uint64_t expert_hits = 0;
+  std::uint64_t expert_misses = 0;
+  std::uint64_t resident_bytes = 0;                           ///< of the process
+  std::vector<std::pair<std::string, std::uint64_t>> memory;  ///< by tenant, held now
+
+  double expert_hit_rate() const { return hit_rate(expert_hits, expert_misses); }
 };
 
 /// The table that --stats prints.

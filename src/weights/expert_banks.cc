@@ -97,6 +97,8 @@ bool ExpertBanks::pin(std::size_t index) {
   }
   if (slot.state == State::ready) {
     arrived_.push_back(index);
+    slot.last_use = ExpertActivity::LastUse::from_memory;
+    note(slot);
     return true;
   }
   for (std::size_t read = 0; read < kMaxParts; ++read) {  // those that have come do not mind
@@ -202,6 +204,7 @@ void ExpertBanks::load(std::size_t layer, std::int32_t expert, std::size_t index
   if (!is_wave(index)) {
     layers_[layer].slot_of[static_cast<std::size_t>(expert)] = static_cast<std::int32_t>(index);
   }
+  note(slot);
   std::byte* room = room_.data() + index * slot_bytes_;
   for (std::size_t read = 0; read < reads.size(); ++read) {
     const std::uint64_t bytes =
@@ -224,7 +227,17 @@ void ExpertBanks::empty(std::size_t index) {
     Layer& layer = layers_[static_cast<std::size_t>(slot.layer)];
     layer.slot_of[static_cast<std::size_t>(slot.expert)] = -1;
   }
+  slot.state = State::empty;
+  // Who leaves a bank was used long ago, who leaves a wave slot just now.
+  if (!is_wave(index)) slot.last_use = ExpertActivity::LastUse::none;
+  note(slot);
   slot = Slot{};
+}
+
+void ExpertBanks::note(const Slot& slot) const {
+  if (activity_ == nullptr || slot.expert < 0) return;
+  activity_->note(static_cast<std::size_t>(slot.layer), slot.expert,
+                  {slot.state == State::ready, slot.state == State::loading, slot.last_use});
 }
 
 void ExpertBanks::count_guess(Slot& slot, std::uint64_t bytes) {
@@ -259,6 +272,7 @@ void ExpertBanks::complete(io::Completion completion) noexcept {
     empty(index);  // if a guess cannot be read, that is told when it is needed
   } else {
     slot.state = State::ready;
+    note(slot);
   }
   changed_.notify_all();
 }
@@ -285,7 +299,11 @@ Result<ReadyExpert> ExpertBanks::next() {
     error.message += fmt::format(" (layer {}, expert {})", slot.layer, slot.expert);
     return tl::unexpected(std::move(error));
   }
-  slot.state = State::ready;
+  if (slot.state == State::loading) {
+    slot.state = State::ready;
+    slot.last_use = ExpertActivity::LastUse::from_drive;
+    note(slot);
+  }
   return ReadyExpert{slot.expert, slot.part, index};
 }
 

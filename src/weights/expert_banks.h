@@ -30,6 +30,7 @@
 #include "base/result.h"
 #include "io/reader.h"
 #include "weights/blocks.h"
+#include "weights/expert_activity.h"
 #include "weights/expert_use.h"
 #include "weights/placement.h"
 
@@ -96,7 +97,10 @@ class ExpertBanks final : public io::CompletionSink {
   /// Starts from what an earlier run found. `use` has the size of this model's.
   void start_from(const ExpertUse& use);
 
-  ExpertStatistics statistics() const;
+  /// Tells `activity`, which must outlive the banks, what happens. Before the first begin().
+  void watch_with(ExpertActivity& activity) { activity_ = &activity; }
+
+  ExpertStatistics statistics() const;  ///< may be called from any thread
   /// Time that next() waited for bytes, in seconds.
   double wait_s() const { return wait_s_; }
 
@@ -110,6 +114,7 @@ class ExpertBanks final : public io::CompletionSink {
     std::int32_t expert = -1;
     std::int32_t layer = -1;
     bool pinned = false;
+    ExpertActivity::LastUse last_use = ExpertActivity::LastUse::none;
     bool dropped = false;             // to be emptied once its reads have come
     Guess guess = Guess::none;        // how it came here, and whether it was asked for since
     std::uint64_t guessed_bytes = 0;  // that arrived while the guess was open
@@ -139,6 +144,7 @@ class ExpertBanks final : public io::CompletionSink {
   void load(std::size_t layer, std::int32_t expert, std::size_t slot, io::Priority priority);
   void count_guess(Slot& slot, std::uint64_t bytes);
   void empty(std::size_t slot);
+  void note(const Slot& slot) const;
   bool is_wave(std::size_t slot) const { return slot < wave_slots_; }
 
   const Blocks& blocks_;
@@ -158,6 +164,7 @@ class ExpertBanks final : public io::CompletionSink {
   std::vector<io::ReadRequest> requests_;
   std::vector<std::uint64_t> promoted_;  // tags
   ExpertStatistics statistics_;
+  ExpertActivity* activity_ = nullptr;
   double wait_s_ = 0;
 };
 
