@@ -110,6 +110,7 @@ Result<std::unique_ptr<Host>> Host::start(HostOptions options) {
   options.engine.reserve =
       options.reserve + own_bytes(options.engine.context, parts->tokenizer.vocabulary());
   options.engine.saved_states = saved_state_bytes(options);
+  options.engine.watch_experts = true;
   if (!options.state_folder.empty()) {
     options.engine.identify = true;
     options.engine.reserve +=
@@ -122,12 +123,12 @@ Result<std::unique_ptr<Host>> Host::start(HostOptions options) {
   work.stop_ids.insert(work.stop_ids.end(), shape.end_ids.begin(), shape.end_ids.end());
 
   ServedModel& model = parts->model;
+  model.drive_limits = options.drive_limits;
   model.name = options.name.empty() ? name_of(options.engine.model) : options.name;
   model.tokenizer = &parts->tokenizer;
   if (const auto format = text::ChatFormat::detect(parts->tokenizer)) model.format = *format;
   model.context = parts->engine->options().context;
   model.vocabulary = std::min(shape.vocabulary, parts->tokenizer.vocabulary());
-  model.experts = shape.experts;
   model.created = static_cast<std::int64_t>(std::time(nullptr));
   SLUICE_ASSIGN(parts->worker,
                 Worker::start(*parts->engine, parts->tokenizer, parts->metrics, std::move(work)));

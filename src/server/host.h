@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "engine/options.h"
+#include "server/drive_limits.h"
 #include "server/metrics.h"
 #include "server/served_model.h"
 #include "server/worker.h"
@@ -24,7 +25,8 @@ struct HostOptions {
   std::filesystem::path state_folder = {};  ///< for conversations on disk; empty: there are none
   /// Bytes for these. Default: 16 GiB, or a tenth of what is free there if that is less.
   std::optional<std::uint64_t> state_disk;
-  std::uint64_t reserve = 0;  ///< bytes that the caller will hold beside
+  std::vector<DriveLimit> drive_limits = {};  ///< where they were measured
+  std::uint64_t reserve = 0;                  ///< bytes that the caller will hold beside
 };
 
 class Host {

@@ -54,12 +54,12 @@ class Families {
 
 double real(std::uint64_t number) { return static_cast<double>(number); }
 
-void add_reads(const engine::Statistics& engine, Families& families) {
-  for (const io::DriveStatistics& drive : engine.reads.drives) {
+void add_reads(const io::ReaderStatistics& reads, Families& families) {
+  for (const io::DriveStatistics& drive : reads.drives) {
     families.counter("sluice_drive_read_bytes_total", "Bytes read, by drive", real(drive.bytes),
                      {{"drive", drive.path}});
   }
-  for (const io::DriveStatistics& drive : engine.reads.drives) {
+  for (const io::DriveStatistics& drive : reads.drives) {
     families.counter("sluice_drive_busy_seconds_total", "Time with a read under way, by drive",
                      drive.busy_s, {{"drive", drive.path}});
   }
@@ -68,7 +68,19 @@ void add_reads(const engine::Statistics& engine, Families& families) {
                                                               {io::Purpose::other, "other"}};
   for (const auto& [purpose, name] : kClasses) {
     families.counter("sluice_read_bytes_total", "Bytes of weights asked of drives, by class",
-                     real(engine.bytes_of(purpose)), {{"class", name}});
+                     real(reads.requested_bytes[static_cast<std::size_t>(purpose)]),
+                     {{"class", name}});
+  }
+}
+
+void add_drive_limits(const io::ReaderStatistics& reads, const std::vector<DriveLimit>& limits,
+                      Families& families) {
+  for (const io::DriveStatistics& drive : reads.drives) {
+    const auto limit = limit_of(limits, drive.device);
+    if (!limit) continue;
+    families.gauge("sluice_drive_limit_bytes_per_second",
+                   "What the drive was measured to do when the server started", *limit,
+                   {{"drive", drive.path}});
   }
 }
 
@@ -90,16 +102,32 @@ void add_token_times(const engine::Statistics& engine, Families& families) {
   families.gauge(kName, kHelp, engine.prediction.seconds.high, {{"end", "high"}});
 }
 
-void add_engine(const engine::Statistics& engine, Families& families) {
-  add_reads(engine, families);
-  add_drive_temperatures(engine, families);
-  add_token_times(engine, families);
+void add_memory(const MetricsSnapshot& now, Families& families) {
+  for (const auto& [tenant, bytes] : now.live.memory) {
+    families.gauge("sluice_memory_bytes", "Memory held, by tenant of the budget", real(bytes),
+                   {{"tenant", tenant}});
+  }
+  for (const auto& [tenant, bytes] : now.engine.memory) {
+    families.gauge("sluice_memory_most_bytes", "Most memory held so far, by tenant of the budget",
+                   real(bytes), {{"tenant", tenant}});
+  }
+  families.gauge("sluice_memory_budget_bytes", "The ceiling", real(now.engine.ram_budget_bytes));
+  families.gauge("sluice_memory_resident_bytes", "Resident memory of the process",
+                 real(now.live.resident_bytes));
+  families.gauge("sluice_memory_peak_bytes", "Highest resident memory of the process",
+                 real(now.engine.peak_rss_bytes));
+}
+
+void add_experts(const engine::LiveStatistics& live, Families& families) {
   families.counter("sluice_expert_hits_total", "Picked experts found in memory",
-                   real(engine.expert_hits));
+                   real(live.expert_hits));
   families.counter("sluice_expert_misses_total", "Picked experts read from a drive",
-                   real(engine.expert_misses));
+                   real(live.expert_misses));
   families.gauge("sluice_expert_hit_rate", "Share of picked experts found in memory, since start",
-                 engine.expert_hit_rate());
+                 live.expert_hit_rate());
+}
+
+void add_passes(const engine::Statistics& engine, Families& families) {
   families.counter("sluice_pass_seconds_total", "Time inside passes through the model",
                    engine.wall_s);
   families.counter("sluice_io_wait_seconds_total",
@@ -107,13 +135,6 @@ void add_engine(const engine::Statistics& engine, Families& families) {
                    engine.io_wait_s);
   families.gauge("sluice_io_wait_share", "Share of pass time spent waiting for bytes, since start",
                  engine.wall_s > 0 ? engine.io_wait_s / engine.wall_s : 0);
-  for (const auto& [tenant, bytes] : engine.memory) {
-    families.gauge("sluice_memory_bytes", "Most memory held so far, by tenant of the budget",
-                   real(bytes), {{"tenant", tenant}});
-  }
-  families.gauge("sluice_memory_budget_bytes", "The ceiling", real(engine.ram_budget_bytes));
-  families.gauge("sluice_memory_peak_bytes", "Highest resident memory of the process",
-                 real(engine.peak_rss_bytes));
 }
 
 }  // namespace
@@ -171,7 +192,7 @@ void Metrics::count_tokens(std::size_t prompt, std::size_t cached, std::size_t w
   parts_->written_tokens->Increment(real(written));
 }
 
-std::string Metrics::text(const MetricsSnapshot& now) const {
+std::string Metrics::text(const MetricsSnapshot& now, const std::vector<DriveLimit>& limits) const {
   std::vector<MetricFamily> families = parts_->registry.Collect();
   Families read;
   read.gauge("sluice_queue_length", "Requests that wait", real(now.queued));
@@ -181,7 +202,13 @@ std::string Metrics::text(const MetricsSnapshot& now) const {
   read.gauge("sluice_saved_state_bytes", "Memory of these", real(now.saved_state_bytes));
   read.gauge("sluice_saved_on_disk_bytes", "Conversations and unfinished answers on disk",
              real(now.saved_on_disk_bytes));
-  add_engine(now.engine, read);
+  add_reads(now.live.reads, read);
+  add_drive_limits(now.live.reads, limits, read);
+  add_drive_temperatures(now.engine, read);
+  add_token_times(now.engine, read);
+  add_experts(now.live, read);
+  add_passes(now.engine, read);
+  add_memory(now, read);
   for (MetricFamily& family : read.take()) families.push_back(std::move(family));
   return prometheus::TextSerializer().Serialize(families);
 }

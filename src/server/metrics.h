@@ -5,14 +5,17 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/statistics.h"
+#include "server/drive_limits.h"
 
 namespace sluice::server {
 
 /// What the worker knows at the moment of a scrape.
 struct MetricsSnapshot {
-  engine::Statistics engine;
+  engine::Statistics engine;    ///< some moments old while the engine works
+  engine::LiveStatistics live;  ///< not
   std::size_t queued = 0;
   std::size_t queue_limit = 0;
   bool running = false;
@@ -38,7 +41,7 @@ class Metrics {
   void count_tokens(std::size_t prompt, std::size_t cached, std::size_t written) const;
 
   /// Prometheus' text format.
-  std::string text(const MetricsSnapshot& now) const;
+  std::string text(const MetricsSnapshot& now, const std::vector<DriveLimit>& limits) const;
 
  private:
   struct Parts;

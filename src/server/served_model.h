@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "server/drive_limits.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
 
@@ -16,8 +18,8 @@ struct ServedModel {
   std::optional<text::ChatFormat> format;  ///< none: no chat
   std::size_t context = 0;                 ///< positions: prompt and answer together
   std::size_t vocabulary = 0;
-  std::size_t experts = 0;   ///< per layer that has them; 0: none
   std::int64_t created = 0;  ///< when it was loaded, seconds since 1970
+  std::vector<DriveLimit> drive_limits;
 };
 
 }  // namespace sluice::server

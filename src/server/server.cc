@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "server/drive_limits.h"
 #include "server/host.h"
 #include "server/job_runner.h"
 #include "server/jobs_api.h"
@@ -55,6 +56,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
     SLUICE_ASSIGN(parts->store, JobStore::open(options.state_folder));
     options.host.state_folder = options.state_folder / "states";
   }
+  options.host.drive_limits = measure_drive_limits(options.host.engine);
   SLUICE_ASSIGN(parts->host, Host::start(options.host));
   const ServedModel& model = parts->host->model();
   const std::size_t values = most_body_values(model.context);

@@ -14,7 +14,7 @@
 namespace sluice::server {
 
 struct ServerOptions {
-  HostOptions host;  ///< reserve and state_folder are the server's to fill in
+  HostOptions host;  ///< reserve, state_folder and drive_limits are the server's to fill in
   std::string address = "127.0.0.1";
   int port = 8080;                ///< 0: any that is free
   std::vector<std::string> keys;  ///< API keys; none: nobody needs one

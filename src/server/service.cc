@@ -1,5 +1,6 @@
 #include "server/service.h"
 
+#include <charconv>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -23,18 +24,6 @@ constexpr auto kHeartbeat = std::chrono::seconds(5);
 
 constexpr const char* kJson = "application/json";
 
-const char* name_of(WorkerStatus::Phase phase) {
-  switch (phase) {
-    case WorkerStatus::Phase::idle:
-      return "idle";
-    case WorkerStatus::Phase::prefill:
-      return "prefill";
-    case WorkerStatus::Phase::decode:
-      return "decode";
-  }
-  return "idle";
-}
-
 /// Of a request that is answered in the same way whenever it comes.
 std::uint64_t hash_of(std::string_view path, std::string_view body) {
   store::Checksum checksum;
@@ -42,10 +31,6 @@ std::uint64_t hash_of(std::string_view path, std::string_view body) {
     checksum.add(std::as_bytes(std::span(part.data(), part.size())));
   }
   return checksum.take();
-}
-
-text::Json or_null(const std::optional<double>& number) {
-  return number ? text::Json(*number) : text::Json();
 }
 
 }  // namespace
@@ -103,6 +88,7 @@ Service::Service(const ServedModel& model, Worker& worker, Metrics& metrics, Gua
       guard_(std::move(guard)),
       jobs_(jobs),
       most_values_(most_values),
+      watch_(model, worker),
       next_id_(random_seed()) {}
 
 void Service::handle(HttpRequest& request, HttpConnection& connection) {
@@ -126,12 +112,15 @@ void Service::route(Exchange& exchange) {
          e.send_json({{"status", "ok"}});
        }},
       {"GET", "/", false, [](Service&, Exchange& e) { send_page(e); }},
-      {"GET", "/v1/experts", true, [](Service& s, Exchange& e) { e.send_json(s.experts()); }},
+      {"GET", "/page.css", false, [](Service&, Exchange& e) { send_page(e); }},
+      {"GET", "/page.js", false, [](Service&, Exchange& e) { send_page(e); }},
+      {"GET", "/v1/experts", true, [](Service& s, Exchange& e) { s.send_experts(e); }},
       {"GET", "/v1/models", true, [](Service& s, Exchange& e) { e.send_json(s.models()); }},
-      {"GET", "/v1/status", true, [](Service& s, Exchange& e) { e.send_json(s.status()); }},
+      {"GET", "/v1/status", true, [](Service& s, Exchange& e) { e.send_json(s.watch_.status()); }},
       {"GET", "/metrics", true,
        [](Service& s, Exchange& e) {
-         e.send(200, "text/plain; version=0.0.4", s.metrics_.text(s.worker_.snapshot()));
+         e.send(200, "text/plain; version=0.0.4",
+                s.metrics_.text(s.worker_.snapshot(), s.model_.drive_limits));
        }},
       {"POST", "/v1/chat/completions", true,
        [](Service& s, Exchange& e) { s.answer(e, kChatPath); }},
@@ -195,13 +184,30 @@ void Service::keep(Exchange& exchange, text::Json body) {
   exchange.send(202, kJson, kept->body);
 }
 
+/// A file of the page. Nothing in it may come from elsewhere, nor be written into it.
 void Service::send_page(Exchange& exchange) {
-  exchange.send(200, "text/html; charset=utf-8", page(),
+  const PageFile file = *page_file(exchange.request().path);
+  exchange.send(200, file.type, file.text,
                 {{"Content-Security-Policy",
-                  "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-                  "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-                  "frame-ancestors 'none'"},
+                  "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+                  "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+                  "require-trusted-types-for 'script'; trusted-types 'none'"},
+                 {"Cross-Origin-Opener-Policy", "same-origin"},
+                 {"Cross-Origin-Resource-Policy", "same-origin"},
                  {"Referrer-Policy", "no-referrer"}});
+}
+
+void Service::send_experts(Exchange& exchange) {
+  std::uint64_t since = 0;
+  if (const auto text = query_value(exchange.request().query, "since"); text) {
+    const char* const end = text->data() + text->size();
+    const auto [rest, error] = std::from_chars(text->data(), end, since);
+    if (error != std::errc() || rest != end) {
+      return exchange.send_error({400, "since: must be a moment that an earlier answer named",
+                                  "invalid_request_error", "since"});
+    }
+  }
+  exchange.send(200, "application/octet-stream", watch_.experts(since));
 }
 
 void Service::answer(Exchange& exchange, std::string_view path) {
@@ -247,11 +253,14 @@ ApiError Service::queue_full() {
   return error;
 }
 
-/// The line that keeps a stream alive; while the task waits it says at which place.
-std::string Service::waiting(const std::shared_ptr<Task>& task, AnswerWriter& writer) const {
-  const auto position = worker_.position(task);
-  if (!position || *position == 0) return writer.heartbeat();
-  return fmt::format(": {} before this one\n\n{}", *position, writer.heartbeat());
+/// For a stream whose task waits: at which place, and how long about; empty where that was told.
+std::string Service::place_of(const std::shared_ptr<Task>& task, bool again,
+                              std::optional<std::size_t>& told) const {
+  const auto turn = worker_.turn(task);
+  if (!turn || turn->before == 0 || (told == turn->before && !again)) return {};
+  told = turn->before;
+  if (!turn->seconds) return fmt::format(": {} before this one\n\n", turn->before);
+  return fmt::format(": {} before this one, about {:.0f} s\n\n", turn->before, *turn->seconds);
 }
 
 void Service::stream(Exchange& exchange, const std::shared_ptr<Task>& task, AnswerWriter& writer) {
@@ -259,6 +268,7 @@ void Service::stream(Exchange& exchange, const std::shared_ptr<Task>& task, Answ
   exchange.begin_stream();
   connection.stream(writer.begin());
   auto silent_since = Clock::now();
+  std::optional<std::size_t> told;  // how many are before it
   while (true) {
     const auto events = task->take(kPatience, Task::Wake::event);
     if (connection.is_gone()) return drop(task);
@@ -268,7 +278,11 @@ void Service::stream(Exchange& exchange, const std::shared_ptr<Task>& task, Answ
       text += written(event, writer);
       is_over = event.kind == TaskEvent::Kind::done || event.kind == TaskEvent::Kind::failed;
     }
-    if (events.empty() && Clock::now() - silent_since >= kHeartbeat) text = waiting(task, writer);
+    if (events.empty()) {
+      const bool is_late = Clock::now() - silent_since >= kHeartbeat;
+      text = place_of(task, is_late, told);
+      if (is_late) text += writer.heartbeat();
+    }
     connection.stream(text);
     if (is_over) {
       connection.end_stream();
@@ -336,45 +350,8 @@ text::Json Service::model() const {
           {"reasoning_efforts", efforts}};
 }
 
-text::Json Service::experts() const {
-  const ExpertPicks picks = worker_.picks();
-  return {{"layers", picks.layers.size()},
-          {"experts", model_.experts},
-          {"passes", picks.passes},
-          {"picks", picks.layers}};
-}
-
 text::Json Service::models() const {
   return {{"object", "list"}, {"data", text::Json::array({model()})}};
-}
-
-text::Json Service::status() const {
-  const WorkerStatus now = worker_.status();
-  const MetricsSnapshot engine = worker_.snapshot();
-  text::Json json = {{"model", model_.name}, {"phase", name_of(now.phase)},
-                     {"queued", now.queued}, {"queue_limit", now.queue_limit},
-                     {"layers", now.layers}, {"seconds_per_token", or_null(now.seconds_per_token)},
-                     {"request", nullptr}};
-  if (!now.task.empty()) {
-    json["request"] = {{"id", now.task},
-                       {"choice", now.choice},
-                       {"choices", now.choices},
-                       {"layer", now.layer},
-                       {"prompt_tokens", now.prompt_tokens},
-                       {"prompt_tokens_done", now.prompt_done},
-                       {"tokens", now.generated},
-                       {"max_tokens", now.max_new},
-                       {"seconds", now.running_s},
-                       {"seconds_left", or_null(now.left_s)}};
-  }
-  json["memory"] = {{"budget_bytes", engine.engine.ram_budget_bytes},
-                    {"peak_bytes", engine.engine.peak_rss_bytes},
-                    {"saved_conversations", engine.saved_states},
-                    {"saved_conversation_bytes", engine.saved_state_bytes},
-                    {"saved_on_disk_bytes", engine.saved_on_disk_bytes}};
-  json["expert_hit_rate"] = engine.engine.expert_hit_rate();
-  json["bytes_read"] = engine.engine.bytes_read();
-  return json;
 }
 
 std::string Service::new_id() { return fmt::format("{:016x}", next_id_++ * 0x9e3779b97f4a7c15); }

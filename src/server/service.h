@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "server/answer_writer.h"
@@ -12,6 +13,7 @@
 #include "server/jobs_api.h"
 #include "server/metrics.h"
 #include "server/served_model.h"
+#include "server/watch.h"
 #include "server/worker.h"
 
 namespace sluice::server {
@@ -36,13 +38,13 @@ class Service final : public HttpHandler {
   void answered(const Task& task, const TaskEvent& last);
   void drop(const std::shared_ptr<Task>& task);
   ApiError queue_full();
-  std::string waiting(const std::shared_ptr<Task>& task, AnswerWriter& writer) const;
+  std::string place_of(const std::shared_ptr<Task>& task, bool again,
+                       std::optional<std::size_t>& told) const;
   text::Json models() const;
   text::Json model() const;
-  text::Json status() const;
-  text::Json experts() const;
   void route_by_name(Exchange& exchange);
   static void send_page(Exchange& exchange);
+  void send_experts(Exchange& exchange);
   void keep(Exchange& exchange, text::Json body);
   std::string new_id();
 
@@ -52,6 +54,7 @@ class Service final : public HttpHandler {
   const Guard guard_;
   JobsApi* const jobs_;
   const std::size_t most_values_;
+  const Watch watch_;
   std::mutex parsing_;  // one body at a time: what it becomes in memory is many times its size
   std::atomic<std::uint64_t> next_id_;
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "engine/generate.h"
 
@@ -184,14 +185,6 @@ class Worker::Run {
       }
       worker_.publish();
     };
-    options.on_routes = [this](std::size_t, std::size_t layer,
-                               std::span<const std::int32_t> ids) -> Status {
-      const auto last = ids.last(std::min(ids.size(), worker_.engine_.shape().top_k));
-      const std::scoped_lock lock(worker_.mutex_);
-      worker_.picks_.layers[layer].assign(last.begin(), last.end());
-      if (layer + 1 == worker_.picks_.layers.size()) ++worker_.picks_.passes;
-      return {};
-    };
     return options;
   }
 
@@ -276,11 +269,11 @@ Worker::Worker(engine::Engine& engine, const text::Tokenizer& tokenizer, Metrics
 Result<std::unique_ptr<Worker>> Worker::start(engine::Engine& engine,
                                               const text::Tokenizer& tokenizer, Metrics& metrics,
                                               WorkerOptions options) {
+  SLUICE_CHECK(engine.activity() != nullptr);
   std::unique_ptr<Worker> worker(new Worker(engine, tokenizer, metrics, std::move(options)));
   SLUICE_ASSIGN(worker->conversations_,
                 Conversations::open(engine, worker->options_.conversations));
   worker->status_.layers = engine.shape().layers;
-  worker->picks_.layers.resize(engine.shape().layers);
   worker->publish();
   Worker* const self = worker.get();
   SLUICE_ASSIGN(Thread thread, Thread::start(kStackBytes, [self] { self->work(); }));
@@ -329,12 +322,20 @@ void Worker::forget(const Task& task) {
   }
 }
 
-std::optional<std::size_t> Worker::position(const std::shared_ptr<Task>& task) const {
+std::optional<Worker::Turn> Worker::turn(const std::shared_ptr<Task>& task) const {
   const std::scoped_lock lock(mutex_);
-  if (running_ == task) return 0;
-  const auto before = queue_.position(task);
-  if (!before) return std::nullopt;
-  return *before + (running_ ? 1 : 0);
+  if (running_ == task) return Turn{0, 0.0};
+  const auto queued_before = queue_.position(task);
+  if (!queued_before) return std::nullopt;
+  Turn turn = {*queued_before + (running_ ? 1 : 0), std::nullopt};
+  if (task_seconds_ <= 0) return turn;
+  turn.seconds = static_cast<double>(*queued_before) * task_seconds_;
+  if (running_) {
+    // What is left at most is far more than most answers take.
+    const double usual = std::max(0.0, task_seconds_ - seconds_since(started_));
+    *turn.seconds += std::min(status_.left_s.value_or(usual), usual);
+  }
+  return turn;
 }
 
 WorkerStatus Worker::status() const {
@@ -347,8 +348,10 @@ WorkerStatus Worker::status() const {
 }
 
 MetricsSnapshot Worker::snapshot() const {
+  engine::LiveStatistics live = engine_.live();
   const std::scoped_lock lock(mutex_);
   MetricsSnapshot now = published_;
+  now.live = std::move(live);
   now.queued = queue_.size();
   now.queue_limit = queue_.limit();
   now.running = running_ != nullptr;
@@ -359,11 +362,6 @@ std::size_t Worker::retry_after() const {
   const std::scoped_lock lock(mutex_);
   const double left = status_.left_s.value_or(task_seconds_);
   return static_cast<std::size_t>(std::clamp(std::ceil(left), 1.0, 86'400.0));
-}
-
-ExpertPicks Worker::picks() const {
-  const std::scoped_lock lock(mutex_);
-  return picks_;
 }
 
 /// Makes the engine's statistics known to other threads, which may not ask the engine itself.

@@ -19,12 +19,6 @@
 
 namespace sluice::server {
 
-/// Which experts the last position that was computed used.
-struct ExpertPicks {
-  std::uint64_t passes = 0;                       ///< counts positions
-  std::vector<std::vector<std::int32_t>> layers;  ///< by layer; empty where there are no experts
-};
-
 struct WorkerOptions {
   std::size_t queue = 16;              ///< tasks that may wait
   ConversationOptions conversations;   ///< that go on
@@ -53,8 +47,8 @@ struct WorkerStatus {
 
 class Worker {
  public:
-  /// The engine, the tokenizer and the metrics must outlive the worker, and nobody else may use the
-  /// engine meanwhile.
+  /// The engine (opened with watch_experts), the tokenizer and the metrics must outlive the worker,
+  /// and nobody else may use the engine meanwhile.
   static Result<std::unique_ptr<Worker>> start(engine::Engine& engine,
                                                const text::Tokenizer& tokenizer, Metrics& metrics,
                                                WorkerOptions options);
@@ -75,11 +69,15 @@ class Worker {
   /// The task's answer has arrived: what was kept to continue it after a crash may go.
   void forget(const Task& task);
 
-  /// How many tasks are before it; 0 for the running one; none if it is done.
-  std::optional<std::size_t> position(const std::shared_ptr<Task>& task) const;
+  struct Turn {
+    std::size_t before = 0;         ///< tasks before it; 0: it runs
+    std::optional<double> seconds;  ///< until it runs, as tasks took lately; none: not known yet
+  };
+  /// When the task's turn comes; none if it is done.
+  std::optional<Turn> turn(const std::shared_ptr<Task>& task) const;
   WorkerStatus status() const;
   MetricsSnapshot snapshot() const;
-  ExpertPicks picks() const;
+  const weights::ExpertActivity& activity() const { return *engine_.activity(); }
   /// Seconds until a place in the queue should be free; a guess, at least 1.
   std::size_t retry_after() const;
 
@@ -107,7 +105,6 @@ class Worker {
   WorkerStatus status_;
   Clock::time_point started_;  // the running task
   MetricsSnapshot published_;
-  ExpertPicks picks_;
   Clock::time_point published_at_;
   double task_seconds_ = 0;  // of tasks lately; 0: none yet
   bool stop_ = false;

@@ -5,98 +5,16 @@
 #include <memory>
 #include <thread>
 
-#include "server/client.h"
-#include "server/server.h"
+#include "server/served.h"
 
 namespace sluice::server {
 namespace {
 
-const std::string kNano = SLUICE_SOURCE_DIR "/models/k3-nano";
-
-ServerOptions options_for_tests() {
-  ServerOptions options;
-  options.host.engine.model = kNano;
-  options.host.engine.threads = 1;
-  options.host.engine.context = 4096;
-  options.host.engine.ram = std::uint64_t{512} << 20;
-  options.port = 0;
-  options.host.queue = 2;
-  options.limits.head = std::chrono::milliseconds(1000);
-  options.limits.body = std::chrono::milliseconds(1000);
-  return options;
-}
-
-std::unique_ptr<Server> start(const ServerOptions& options) {
-  auto server = Server::start(options);
-  EXPECT_TRUE(server) << server.error().message;
-  return server ? std::move(*server) : nullptr;
-}
-
-class TheServer : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() { server_ = start(options_for_tests()).release(); }
-  static void TearDownTestSuite() {
-    delete server_;
-    server_ = nullptr;
-  }
-  static int port() { return server_->port(); }
-
-  static Server* server_;
-};
-Server* TheServer::server_ = nullptr;
-
-TestJson chat(const std::string& text, const TestJson& more = TestJson::object()) {
-  TestJson body = {{"model", "k3-nano"},
-                   {"messages", {{{"role", "user"}, {"content", text}}}},
-                   {"max_completion_tokens", 24},
-                   {"seed", 7}};
-  body.update(more);
-  return body;
-}
-
-TestJson complete(const std::string& prompt, const TestJson& more = TestJson::object()) {
-  TestJson body = {
-      {"model", "k3-nano"}, {"prompt", prompt}, {"max_tokens", 24}, {"temperature", 0}};
-  body.update(more);
-  return body;
-}
-
-const std::string kPrompt = "It was on a dreary night of November, that I beheld";
+class TheServer : public WithServer {};
 
 std::string text_of(const Answered& answer) {
   EXPECT_EQ(answer.status, 200) << answer.body;
   return answer.status == 200 ? answer.json()["choices"][0]["text"].get<std::string>() : "";
-}
-
-/// A request that takes long: it is running when this returns, and is given up with the client.
-class LongRequest {
- public:
-  explicit LongRequest(int port) : client_(port) {
-    const TestJson body =
-        complete(kPrompt, {{"max_tokens", 4000}, {"stream", true}, {"logit_bias", never_ending()}});
-    client_.write(wire("POST", "/v1/completions", body.dump()));
-    EXPECT_TRUE(client_.wait_for("data: "));
-  }
-  Client& client() { return client_; }
-
- private:
-  /// No end token is ever the likeliest.
-  static TestJson never_ending() {
-    TestJson bias = TestJson::object();
-    for (int id = 3840; id < 4096; ++id) bias[std::to_string(id)] = -100;
-    return bias;
-  }
-  Client client_;
-};
-
-/// Waits until the engine does nothing.
-void wait_until_idle(int port) {
-  for (int i = 0; i < 2000; ++i) {
-    const TestJson status = get(port, "/v1/status").json();
-    if (status["phase"] == "idle" && status["queued"] == 0) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  ADD_FAILURE() << "the engine still works";
 }
 
 TEST_F(TheServer, SaysWhatItHas) {
@@ -447,6 +365,7 @@ TEST_F(TheServer, MetricsCountWhatHappened) {
         "sluice_time_to_first_token_seconds_count ", "sluice_inter_token_seconds_bucket{le=\"",
         "sluice_generated_tokens_total ", "sluice_drive_read_bytes_total{drive=\"",
         "sluice_expert_hit_rate ", "sluice_io_wait_share ", "sluice_memory_bytes{tenant=\"",
+        "sluice_seconds_per_token ", "sluice_predicted_seconds_per_token{end=\"low\"} ",
         "sluice_queue_limit 2"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part;
   }

@@ -1,0 +1,68 @@
+#include "server/served.h"
+
+#include <thread>
+
+namespace sluice::server {
+namespace {
+
+/// No end token is ever the likeliest.
+TestJson never_ending() {
+  TestJson bias = TestJson::object();
+  for (int id = 3840; id < 4096; ++id) bias[std::to_string(id)] = -100;
+  return bias;
+}
+
+}  // namespace
+
+ServerOptions options_for_tests() {
+  ServerOptions options;
+  options.host.engine.model = SLUICE_SOURCE_DIR "/models/k3-nano";
+  options.host.engine.threads = 1;
+  options.host.engine.context = 4096;
+  options.host.engine.ram = std::uint64_t{512} << 20;
+  options.port = 0;
+  options.host.queue = 2;
+  options.limits.head = std::chrono::milliseconds(1000);
+  options.limits.body = std::chrono::milliseconds(1000);
+  return options;
+}
+
+std::unique_ptr<Server> start(const ServerOptions& options) {
+  auto server = Server::start(options);
+  EXPECT_TRUE(server) << server.error().message;
+  return server ? std::move(*server) : nullptr;
+}
+
+TestJson chat(const std::string& text, const TestJson& more) {
+  TestJson body = {{"model", "k3-nano"},
+                   {"messages", {{{"role", "user"}, {"content", text}}}},
+                   {"max_completion_tokens", 24},
+                   {"seed", 7}};
+  body.update(more);
+  return body;
+}
+
+TestJson complete(const std::string& prompt, const TestJson& more) {
+  TestJson body = {
+      {"model", "k3-nano"}, {"prompt", prompt}, {"max_tokens", 24}, {"temperature", 0}};
+  body.update(more);
+  return body;
+}
+
+LongRequest::LongRequest(int port) : client_(port) {
+  const TestJson body =
+      complete(kPrompt, {{"max_tokens", 4000}, {"stream", true}, {"logit_bias", never_ending()}});
+  client_.write(wire("POST", "/v1/completions", body.dump()));
+  EXPECT_TRUE(client_.wait_for("data: "));
+}
+
+void wait_until_idle(int port) {
+  for (int i = 0; i < 2000; ++i) {
+    const TestJson status = get(port, "/v1/status").json();
+    if (status["phase"] == "idle" && status["queued"] == 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ADD_FAILURE() << "the engine still works";
+}
+
+}  // namespace sluice::server

@@ -1,0 +1,52 @@
+// k3-nano behind a real socket, and what tests ask it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "server/client.h"
+#include "server/server.h"
+
+namespace sluice::server {
+
+/// One thread, a queue of two, and short patience with clients.
+ServerOptions options_for_tests();
+
+std::unique_ptr<Server> start(const ServerOptions& options);
+
+/// Tests that share a server.
+class WithServer : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { server_ = start(options_for_tests()).release(); }
+  static void TearDownTestSuite() {
+    delete server_;
+    server_ = nullptr;
+  }
+  static int port() { return server_->port(); }
+
+ private:
+  static inline Server* server_ = nullptr;
+};
+
+/// Bodies of requests for 24 tokens.
+TestJson chat(const std::string& text, const TestJson& more = TestJson::object());
+TestJson complete(const std::string& prompt, const TestJson& more = TestJson::object());
+
+inline const std::string kPrompt = "It was on a dreary night of November, that I beheld";
+
+/// A request that takes long: it is running when this returns, and is given up with the client.
+class LongRequest {
+ public:
+  explicit LongRequest(int port);
+  Client& client() { return client_; }
+
+ private:
+  Client client_;
+};
+
+/// Waits until the engine does nothing.
+void wait_until_idle(int port);
+
+}  // namespace sluice::server
