@@ -49,6 +49,7 @@ class Generator {
     Generated answer;
     for (const std::int32_t id : options_.known) {
       sampler.replay(id);
+      SLUICE_TRY(follow(id));
       answer.ids.push_back(id);
       if (!on_token(id)) return finish(std::move(answer), FinishReason::stopped);
     }
@@ -57,15 +58,15 @@ class Generator {
       if (end) return finish(std::move(answer), *end);
     }
     while (answer.ids.size() < options_.max_new) {
-      SLUICE_ASSIGN(const std::int32_t id, sampler.next(logits));
+      SLUICE_ASSIGN(const std::int32_t id, choose(sampler, logits));
       if (answer.ids.empty()) counts_.ttft_s = seconds_since(start_);
       if (options_.on_choice) options_.on_choice(logits, id);
-      if (std::ranges::find(options_.stop_ids, id) != options_.stop_ids.end()) {
-        return finish(std::move(answer), FinishReason::end_of_turn);
-      }
+      if (ends(id)) return finish(std::move(answer), FinishReason::end_of_turn);
       answer.ids.push_back(id);
       ++counts_.generated_tokens;
+      SLUICE_ASSIGN(const bool is_over, follow(id));
       if (!on_token(id)) return finish(std::move(answer), FinishReason::stopped);
+      if (is_over) return finish(std::move(answer), FinishReason::end_of_turn);
       SLUICE_ASSIGN(const auto end, feed_last(answer, logits));
       if (end) return finish(std::move(answer), *end);
     }
@@ -81,6 +82,24 @@ class Generator {
     if (sequence_.length() == sequence_.context()) return FinishReason::context;
     SLUICE_ASSIGN(logits, decode(answer.ids.back()));
     return std::nullopt;
+  }
+
+  Result<std::int32_t> choose(text::Sampler& sampler, std::span<const float> logits) {
+    if (options_.constraint == nullptr) return sampler.next(logits);
+    SLUICE_ASSIGN(const text::TokenMask* allowed, options_.constraint->allowed());
+    return sampler.next(logits, allowed);
+  }
+
+  bool ends(std::int32_t id) const {
+    if (options_.constraint != nullptr) return options_.constraint->ends(id);
+    return std::ranges::find(options_.stop_ids, id) != options_.stop_ids.end();
+  }
+
+  /// Takes the constraint along. True if nothing may follow.
+  Result<bool> follow(std::int32_t id) {
+    if (options_.constraint == nullptr) return false;
+    SLUICE_TRY(options_.constraint->push(id));
+    return options_.constraint->is_over();
   }
 
   Result<std::span<const float>> decode(std::int32_t id) {

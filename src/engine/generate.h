@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "text/sampler.h"
+#include "text/token_constraint.h"
 
 namespace sluice::engine {
 
@@ -27,6 +28,9 @@ struct GenerateOptions {
   text::SamplingOptions sampling;
   std::vector<std::int32_t> stop_ids;  ///< end the answer, and are not part of it
   FeedOptions feed;                    ///< cancellation and progress
+  /// What the answer has to be like; it must outlive the call, and is of no use afterwards. An
+  /// answer that cannot go on ends (end_of_turn) without another pass.
+  text::TokenConstraint* constraint = nullptr;
   /// Sees the logits, [vocabulary], from which each token was chosen, and the token, before
   /// on_token does; also for a stop id.
   std::function<void(std::span<const float> logits, std::int32_t id)> on_choice;

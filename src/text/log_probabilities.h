@@ -9,6 +9,9 @@
 
 namespace sluice::text {
 
+/// In place of a logarithm, of a token that the model did not choose after others: the first.
+inline constexpr float kNoLogProbability = 1;
+
 /// Natural logarithms of softmax(logits), before temperature, filters, bias and penalties.
 struct TokenLogProbability {
   std::int32_t id = 0;

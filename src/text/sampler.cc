@@ -73,9 +73,9 @@ Result<Sampler> Sampler::create(const SamplingOptions& options) {
   return Sampler(options);
 }
 
-Result<std::int32_t> Sampler::next(std::span<const float> logits) {
-  if (!changes_logits()) return choose(logits);
-  SLUICE_ASSIGN(const std::int32_t id, choose(changed(logits)));
+Result<std::int32_t> Sampler::next(std::span<const float> logits, const TokenMask* allowed) {
+  if (!changes_logits()) return choose(logits, allowed);
+  SLUICE_ASSIGN(const std::int32_t id, choose(changed(logits), allowed));
   ++drawn_[id];
   return id;
 }
@@ -104,26 +104,34 @@ std::span<const float> Sampler::changed(std::span<const float> logits) {
   return changed_;
 }
 
-Result<std::int32_t> Sampler::choose(std::span<const float> logits) {
+Result<std::int32_t> Sampler::choose(std::span<const float> logits, const TokenMask* allowed) {
   if (logits.empty()) return fail(ErrorKind::usage, "no logits to choose a token from");
-  std::size_t best = 0;
+  std::size_t best = logits.size();
   for (std::size_t id = 0; id < logits.size(); ++id) {
     if (!std::isfinite(logits[id])) {
       return fail(ErrorKind::number, "the logit of token {} is {}; no token can be chosen", id,
                   logits[id]);
     }
-    if (logits[id] > logits[best]) best = id;
+    if (allowed != nullptr && !allowed->allows(id)) continue;
+    if (best == logits.size() || logits[id] > logits[best]) best = id;
   }
+  if (best == logits.size()) return fail(ErrorKind::usage, "no token may come next");
   if (options_.is_greedy()) return static_cast<std::int32_t>(best);
   highest_ = logits[best];
-  candidates_.resize(logits.size());
-  for (std::size_t id = 0; id < logits.size(); ++id) {
-    candidates_[id] = {logits[id], static_cast<std::int32_t>(id)};
-  }
+  collect(logits, allowed);
   keep_top_k();
   keep_top_p();
   keep_min_p();
   return draw();
+}
+
+void Sampler::collect(std::span<const float> logits, const TokenMask* allowed) {
+  candidates_.clear();
+  candidates_.reserve(logits.size());
+  for (std::size_t id = 0; id < logits.size(); ++id) {
+    if (allowed != nullptr && !allowed->allows(id)) continue;
+    candidates_.push_back({logits[id], static_cast<std::int32_t>(id)});
+  }
 }
 
 // The probability up to a factor, with temperature: 1 for the highest logit.

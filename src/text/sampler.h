@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "text/token_mask.h"
 
 namespace sluice::text {
 
@@ -40,9 +41,10 @@ class Sampler {
  public:
   static Result<Sampler> create(const SamplingOptions& options);
 
-  /// The next token for logits [vocabulary]. Takes one random number unless greedy.
+  /// The next token for logits [vocabulary]. Takes one random number unless greedy. With `allowed`,
+  /// one of these; to the filters there are no others.
   /// Fails with ErrorKind::number and the id if a logit is NaN or infinite.
-  Result<std::int32_t> next(std::span<const float> logits);
+  Result<std::int32_t> next(std::span<const float> logits, const TokenMask* allowed = nullptr);
 
   /// Goes on as if next() had just given `id`: for an answer whose beginning is known.
   void replay(std::int32_t id);
@@ -57,7 +59,8 @@ class Sampler {
     std::int32_t id;
   };
   explicit Sampler(const SamplingOptions& options) : options_(options), random_(options.seed) {}
-  Result<std::int32_t> choose(std::span<const float> logits);
+  Result<std::int32_t> choose(std::span<const float> logits, const TokenMask* allowed);
+  void collect(std::span<const float> logits, const TokenMask* allowed);
   bool changes_logits() const;
   std::span<const float> changed(std::span<const float> logits);
   double weight(const Candidate& candidate) const;

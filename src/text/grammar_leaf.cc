@@ -1,0 +1,222 @@
+#include "text/grammar_leaf.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace sluice::text {
+namespace {
+
+using Kind = GrammarNode::Kind;
+
+/// Narrows the spellings to those with this symbol next. False if there is none.
+bool narrow(const GrammarNode& node, LeafState& state, Symbol symbol) {
+  const std::size_t at = state.count;
+  const auto first = node.spellings.begin() + state.begin;
+  const auto last = node.spellings.begin() + state.end;
+  const auto before = [at](const Symbols& spelling, Symbol value) {
+    return spelling.size() <= at || spelling[at] < value;
+  };
+  const auto behind = [at](Symbol value, const Symbols& spelling) {
+    return spelling.size() > at && value < spelling[at];
+  };
+  const auto from = std::lower_bound(first, last, symbol, before);
+  const auto to = std::upper_bound(from, last, symbol, behind);
+  state.begin = static_cast<std::uint32_t>(from - node.spellings.begin());
+  state.end = static_cast<std::uint32_t>(to - node.spellings.begin());
+  ++state.count;
+  return from != to;
+}
+
+/// Whether one of the spellings is what was read: as the shortest it comes first.
+bool is_spelled(const GrammarNode& node, const LeafState& state) {
+  return state.begin < state.end && node.spellings[state.begin].size() == state.count;
+}
+
+LeafStep advance_literal(const GrammarNode& node, LeafState& state, Symbol symbol) {
+  if (!narrow(node, state, symbol)) return LeafStep::dead;
+  if (!is_spelled(node, state)) return LeafStep::more;
+  const bool longer = state.end - state.begin > 1;
+  return longer ? LeafStep::more_or_end : LeafStep::end;
+}
+
+// ----- strings
+
+enum StringMode : std::uint32_t {
+  // Inside a character: which bytes may follow, by kFollowing.
+  kOneLeft,
+  kTwoLeft,
+  kThreeLeft,
+  kTwoLeftE0,  // no overlong forms
+  kTwoLeftED,  // no surrogates
+  kThreeLeftF0,
+  kThreeLeftF4,
+  kPlain,           // between characters
+  kBegin,           // before the first quote
+  kEscape,          // after a backslash
+  kHex,             // + digits that are there, 0 to 3; `value` has them
+  kLow = kHex + 4,  // after a high surrogate: a backslash must follow
+  kLowU,            // its u
+  kLowHex,          // + digits that are there
+};
+
+struct Following {
+  Symbol least, most;
+  StringMode next;
+};
+constexpr Following kFollowing[] = {
+    {0x80, 0xBF, kPlain},   {0x80, 0xBF, kOneLeft}, {0x80, 0xBF, kTwoLeft}, {0xA0, 0xBF, kOneLeft},
+    {0x80, 0x9F, kOneLeft}, {0x90, 0xBF, kTwoLeft}, {0x80, 0x8F, kTwoLeft},
+};
+
+int hex_value(Symbol symbol) {
+  if (symbol >= '0' && symbol <= '9') return symbol - '0';
+  if (symbol >= 'a' && symbol <= 'f') return symbol - 'a' + 10;
+  if (symbol >= 'A' && symbol <= 'F') return symbol - 'A' + 10;
+  return -1;
+}
+
+/// A character begins: counts it, as far as counting matters.
+bool count_character(const GrammarNode& node, LeafState& state) {
+  if (node.most != GrammarNode::kNoLimit) {
+    if (state.count >= node.most) return false;
+    ++state.count;
+  } else {
+    state.count = std::min(state.count + 1, node.least);
+  }
+  return true;
+}
+
+/// The first byte of a character in UTF-8.
+bool lead(LeafState& state, Symbol symbol) {
+  if (symbol < 0x80) return symbol >= 0x20;
+  if (symbol < 0xC2 || symbol > 0xF4) return false;
+  state.mode = symbol < 0xE0    ? kOneLeft
+               : symbol == 0xE0 ? kTwoLeftE0
+               : symbol == 0xED ? kTwoLeftED
+               : symbol < 0xF0  ? kTwoLeft
+               : symbol == 0xF0 ? kThreeLeftF0
+               : symbol == 0xF4 ? kThreeLeftF4
+                                : kThreeLeft;
+  return true;
+}
+
+bool escape(LeafState& state, Symbol symbol) {
+  if (symbol == 'u') {
+    state.mode = kHex;
+    state.value = 0;
+    return true;
+  }
+  state.mode = kPlain;
+  constexpr std::string_view kSimple = "\"\\/bfnrt";
+  return symbol < 0x80 && kSimple.find(static_cast<char>(symbol)) != std::string_view::npos;
+}
+
+/// One of four digits of an escaped UTF-16 unit; `low`: of the second unit of a pair, which is DC00
+/// to DFFF. Nothing else is.
+bool hex(LeafState& state, Symbol symbol, bool low) {
+  const int digit = hex_value(symbol);
+  if (digit < 0) return false;
+  const std::uint32_t place = state.mode - (low ? kLowHex : kHex);
+  state.value = state.value * 16 + static_cast<std::uint64_t>(digit);
+  if (place < 3) {
+    ++state.mode;
+    if (place == 0) return !low || digit == 0xD;
+    return place == 2 || (state.value >= 0xDC && state.value <= 0xDF) == low;
+  }
+  const bool high = !low && state.value >= 0xD800 && state.value < 0xDC00;
+  state.mode = high ? kLow : kPlain;
+  state.value = 0;
+  return true;
+}
+
+bool inside_string(const GrammarNode& node, LeafState& state, Symbol symbol) {
+  if (state.mode < kPlain) {
+    const Following& following = kFollowing[state.mode];
+    state.mode = following.next;
+    return symbol >= following.least && symbol <= following.most;
+  }
+  switch (state.mode) {
+    case kPlain:
+      if (!count_character(node, state)) return false;
+      if (symbol != '\\') return lead(state, symbol);
+      state.mode = kEscape;
+      return true;
+    case kEscape:
+      return escape(state, symbol);
+    case kLow:
+      state.mode = kLowU;
+      return symbol == '\\';
+    case kLowU:
+      state.mode = kLowHex;
+      return symbol == 'u';
+    default:
+      return hex(state, symbol, state.mode >= kLowHex);
+  }
+}
+
+LeafStep advance_string(const GrammarNode& node, LeafState& state, Symbol symbol) {
+  if (state.mode == kBegin) {
+    state.mode = kPlain;
+    return symbol == '"' ? LeafStep::more : LeafStep::dead;
+  }
+  if (state.mode == kPlain && symbol == '"') {
+    return state.count < node.least || is_spelled(node, state) ? LeafStep::dead : LeafStep::end;
+  }
+  if (node.spellings.empty()) {
+    return inside_string(node, state, symbol) ? LeafStep::more : LeafStep::dead;
+  }
+  // Names that must differ from others are compared byte by byte, so they have no escapes.
+  LeafState inner = state;
+  if (symbol == '\\' || !inside_string(node, inner, symbol)) return LeafStep::dead;
+  state.mode = inner.mode;
+  if (state.begin < state.end && !narrow(node, state, symbol)) {
+    state.begin = state.end = state.count = 0;  // differs from all: no more to compare
+  }
+  return LeafStep::more;
+}
+
+/// A space, or a new line with what indents it: whoever loves white space comes to an end.
+LeafStep advance_whitespace(const GrammarNode& node, LeafState& state, Symbol symbol) {
+  if (state.mode == 0) {
+    state.mode = 1;
+    if (symbol == ' ') return LeafStep::end;
+    return symbol == '\n' ? LeafStep::more_or_end : LeafStep::dead;
+  }
+  if ((symbol != ' ' && symbol != '\t') || state.count == node.most) return LeafStep::dead;
+  return ++state.count == node.most ? LeafStep::end : LeafStep::more_or_end;
+}
+
+}  // namespace
+
+LeafState begin_leaf(const GrammarNode& node) {
+  LeafState state;
+  if (node.kind == Kind::string) state.mode = kBegin;
+  state.end = static_cast<std::uint32_t>(node.spellings.size());
+  return state;
+}
+
+bool may_be_empty(const GrammarNode& node) {
+  return node.kind == Kind::whitespace || node.kind == Kind::text;
+}
+
+LeafStep advance(const GrammarNode& node, LeafState& state, Symbol symbol) {
+  if (node.kind == Kind::literal) return advance_literal(node, state, symbol);
+  if (symbol >= kMarker) return LeafStep::dead;
+  switch (node.kind) {
+    case Kind::string:
+      return advance_string(node, state, symbol);
+    case Kind::number:
+      return advance_number(node.range, state, symbol);
+    case Kind::whitespace:
+      return advance_whitespace(node, state, symbol);
+    case Kind::text:
+      return LeafStep::more_or_end;
+    default:
+      break;
+  }
+  SLUICE_CHECK(false);  // not a leaf
+  return LeafStep::dead;
+}
+
+}  // namespace sluice::text
