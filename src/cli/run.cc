@@ -21,11 +21,14 @@
 #include "cli/statistics_output.h"
 #include "cli/tokens.h"
 #include "engine/generate.h"
+#include "text/answer_grammar.h"
+#include "text/small_file.h"
 
 namespace sluice::cli {
 namespace {
 
 constexpr std::size_t kMaxNew = 128;
+constexpr std::uint64_t kMostSchemaBytes = std::uint64_t{1} << 20;
 
 struct RunOptions {
   ComputeOptions compute;
@@ -35,6 +38,7 @@ struct RunOptions {
   bool chat = false;
   bool print_ids = false;
   bool json = false;
+  std::string json_schema;
 };
 
 /// Where the ids of an answer go: to stdout as text, as ids, or into an object at the end.
@@ -126,6 +130,11 @@ class Run final : public Command {
                  "--chat also reasoning")
         ->excludes("--print-ids");
     add_answer_options(app, kMaxNew, options_.answer);
+    app.add_option(
+           "--json-schema", options_.json_schema,
+           "Hold the answer to JSON that fits the schema in FILE; the model is not told of it")
+        ->type_name("FILE")
+        ->group("Answer");
     CLI::Option* chat =
         app.add_flag("--chat", options_.chat, "The prompt is a user's turn in the chat format")
             ->group("Chat (with --chat)");
@@ -141,6 +150,7 @@ class Run final : public Command {
         "Examples:\n"
         "  sluice run models/k3-nano -p \"It was on a dreary night\" --greedy --ram 21M\n"
         "  sluice run /drive/Kimi-K3 --chat -p \"Why is the sky blue?\" --ram 32G --stats\n"
+        "  sluice run models/k3-nano -p \"The city as JSON: \" --json-schema city.json\n"
         "  sluice run /drive/Kimi-K3 --ids 1,2,3 --max-new 8 --print-ids");
   }
 
@@ -157,8 +167,11 @@ class Run final : public Command {
     SLUICE_TRY(prepare(std::move(prompt), answer));
     SLUICE_ASSIGN(StatisticsOutput statistics, StatisticsOutput::prepare(options_.compute));
     const std::size_t context = ids_.size() + options_.answer.max_new;
-    SLUICE_ASSIGN(const auto engine,
-                  engine::Engine::open(engine_options(options_.compute, context)));
+    engine::EngineOptions opening = engine_options(options_.compute, context);
+    if (grammar_.grammar) {
+      opening.reserve += text::TokenConstraint::most_bytes(tokenizer_->vocabulary());
+    }
+    SLUICE_ASSIGN(const auto engine, engine::Engine::open(opening));
     Interrupts::watch();
     return run(*engine, line, answer, statistics);
   }
@@ -168,10 +181,11 @@ class Run final : public Command {
   /// its budget.
   Status prepare(std::string prompt, Answer& answer) {
     ids_ = options_.prompt.ids;
-    const bool needs_text =
-        options_.prompt.has_text() || !options_.print_ids || !options_.answer.stops.empty();
+    const bool needs_text = options_.prompt.has_text() || !options_.print_ids ||
+                            !options_.answer.stops.empty() || !options_.json_schema.empty();
     if (!needs_text) return {};
     SLUICE_ASSIGN(tokenizer_, load_tokenizer(options_.compute.model));
+    if (!options_.json_schema.empty()) SLUICE_TRY(read_schema());
     std::optional<text::AnswerParser> parser;
     if (options_.chat) {
       SLUICE_ASSIGN(Conversation conversation, Conversation::create(*tokenizer_, options_.style));
@@ -182,6 +196,23 @@ class Run final : public Command {
       SLUICE_ASSIGN(ids_, tokenizer_->encode_prompt(prompt));
     }
     return answer.decode_with(*tokenizer_, std::move(parser));
+  }
+
+  Status read_schema() {
+    if (!options_.answer.stops.empty()) {
+      return fail(ErrorKind::usage, "--stop would cut the JSON that --json-schema asks for");
+    }
+    const std::string& file = options_.json_schema;
+    SLUICE_ASSIGN(const std::string text, text::read_small_file(file, kMostSchemaBytes));
+    SLUICE_ASSIGN(const text::Json schema, text::parse_json(text, file, ErrorKind::usage));
+    std::optional<text::ChatFormat> format;
+    if (options_.chat) {
+      SLUICE_ASSIGN(format, text::ChatFormat::detect(*tokenizer_));
+    }
+    SLUICE_ASSIGN(grammar_,
+                  text::json_answer(*tokenizer_, format, options_.style.thinking, schema, file));
+    token_index_.emplace(*tokenizer_);
+    return {};
   }
 
   Status run(engine::Engine& engine, ProgressLine& line, Answer& answer,
@@ -219,6 +250,13 @@ class Run final : public Command {
     options.sampling = options_.answer.sampling;
     SLUICE_ASSIGN(options.stop_ids,
                   end_ids(tokenizer_ ? &*tokenizer_ : nullptr, folder_, engine.shape()));
+    std::optional<text::TokenConstraint> constraint;
+    if (grammar_.grammar) {
+      std::vector<std::int32_t> end_ids = options.stop_ids;
+      end_ids.insert(end_ids.end(), grammar_.end_ids.begin(), grammar_.end_ids.end());
+      constraint.emplace(grammar_.grammar, *token_index_, end_ids);
+      options.constraint = &*constraint;
+    }
     options.feed.cancellation = &Interrupts::cancellation();
     options.feed.on_progress = [&](const engine::Progress& now) {
       if (written.empty()) progress.show(now);
@@ -256,6 +294,8 @@ class Run final : public Command {
   std::filesystem::path folder_;
   std::optional<text::Tokenizer> tokenizer_;
   std::vector<std::int32_t> ids_;
+  text::AnswerGrammar grammar_;
+  std::optional<text::TokenIndex> token_index_;
 };
 
 }  // namespace

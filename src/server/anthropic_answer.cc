@@ -22,6 +22,7 @@ const char* stop_reason(Finish finish, const std::string& stop_string) {
 /// Arguments as the object that Anthropic's clients expect; what the model wrote otherwise stays
 /// readable.
 Json input_of(const std::string& arguments) {
+  if (arguments.empty()) return Json::object();  // of a call that was cut
   auto input = text::parse_json(arguments, "arguments", ErrorKind::usage);
   if (input && input->is_object()) return std::move(*input);
   return {{"raw", arguments}};

@@ -4,6 +4,7 @@
 
 #include "server/anthropic.h"
 #include "server/openai_request.h"
+#include "server/response_format.h"
 
 namespace sluice::server {
 namespace {
@@ -233,7 +234,8 @@ ApiStatus read_tools(Fields& fields, text::ChatRequest& chat, AnswerForm& form) 
 
 /// Off unless asked for, as with Anthropic. How much is an effort, not a number of tokens: K3 was
 /// trained for that.
-ApiStatus read_thinking(Fields& fields, const ServedModel& model, text::ChatRequest& chat) {
+ApiStatus read_thinking(Fields& fields, const ServedModel& model, text::ChatRequest& chat,
+                        Generation& generation) {
   chat.thinking = false;
   const Json* const thinking = fields.get("thinking");
   if (thinking != nullptr) {
@@ -258,7 +260,9 @@ ApiStatus read_thinking(Fields& fields, const ServedModel& model, text::ChatRequ
   if (!config->is_object()) return refuse("output_config", "must be an object");
   Fields inner(*config, "output_config");
   SLUICE_ASSIGN(const auto effort, inner.text("effort"));
+  const Json* const format = inner.get("format");
   SLUICE_TRY(inner.finish());
+  if (format != nullptr) SLUICE_TRY(read_output_format(*format, model, chat, generation));
   if (!effort) return {};
   if (!chat.thinking) return refuse("output_config.effort", "needs thinking of type adaptive");
   if (*effort != "low" && *effort != "high" && *effort != "max") {
@@ -306,15 +310,10 @@ ApiResult<MessagesRequest> read_messages_request(const Json& body, const ServedM
   SLUICE_ASSIGN(chat.messages, read_all(fields));
   SLUICE_TRY(read_tools(fields, chat, generation.form));
   SLUICE_TRY(check_tools(chat, model));
-  SLUICE_TRY(read_thinking(fields, model, chat));
+  SLUICE_TRY(read_thinking(fields, model, chat, generation));
   SLUICE_TRY(fields.finish());
-  generation.form.chat = model.format;
-  generation.form.thinking = chat.thinking;
   generation.form.call_ids = id;
-  auto ids = model.format->encode(*model.tokenizer, chat);
-  if (!ids) return tl::unexpected(to_api_error(ids.error()));
-  SLUICE_ASSIGN(generation.max_new, room_after(ids->size(), max_new, model, "messages"));
-  generation.prompts.push_back(std::move(*ids));
+  SLUICE_TRY(add_conversation(chat, max_new, model, generation));
   return request;
 }
 

@@ -35,39 +35,29 @@ std::string anthropic_type(const ApiError& error) {
 }  // namespace
 
 ApiError to_api_error(const Error& error) {
+  const auto of_server = [&](int status, const char* code) {
+    return ApiError{status, error.message, "server_error", {}, code};
+  };
+  switch (error.kind) {
+    case ErrorKind::usage:
+      break;
+    case ErrorKind::memory:
+      return of_server(503, "out_of_memory");
+    case ErrorKind::interrupted:
+      return ApiError{503, "the server is shutting down", "server_error", {}, "shutting_down"};
+    case ErrorKind::drive:
+      return of_server(500, "drive_failed");
+    case ErrorKind::number:
+      return of_server(500, "bad_number");
+    case ErrorKind::model_files:
+      return of_server(500, "model_files");
+  }
   ApiError api;
   api.message = error.message;
-  switch (error.kind) {
-    case ErrorKind::usage: {
-      const std::size_t colon = error.message.find(": ");
-      if (colon != std::string::npos && error.message.find(' ') == colon + 1) {
-        api.param = error.message.substr(0, colon);
-      }
-      return api;
-    }
-    case ErrorKind::memory:
-      api.status = 503;
-      api.code = "out_of_memory";
-      break;
-    case ErrorKind::interrupted:
-      api.status = 503;
-      api.code = "shutting_down";
-      api.message = "the server is shutting down";
-      break;
-    case ErrorKind::drive:
-      api.status = 500;
-      api.code = "drive_failed";
-      break;
-    case ErrorKind::number:
-      api.status = 500;
-      api.code = "bad_number";
-      break;
-    case ErrorKind::model_files:
-      api.status = 500;
-      api.code = "model_files";
-      break;
+  const std::size_t colon = error.message.find(": ");
+  if (colon != std::string::npos && error.message.find(' ') == colon + 1) {
+    api.param = error.message.substr(0, colon);
   }
-  api.type = "server_error";
   return api;
 }
 

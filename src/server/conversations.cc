@@ -55,11 +55,9 @@ Result<std::span<const float>> Conversations::recall(std::span<const std::int32_
   logits_.clear();
   if (!recall_from_disk(prompt, std::max(held(), in_memory)) &&
       (held() == 0 || held() < in_memory)) {
-    put_aside();
+    begin_anew();
     // What lay in the sequence may be the best there is by now.
     if (auto again = memory_.find(prompt); again && again->ids.size() > in_memory) saved = again;
-    held_.clear();
-    sequence_->reset();
     if (saved) {
       SLUICE_TRY(sequence_->load(saved->state()));
       held_ = saved->ids;
@@ -88,6 +86,12 @@ bool Conversations::recall_from_disk(std::span<const std::int32_t> prompt,
     return true;
   }
   return false;
+}
+
+void Conversations::begin_anew() {
+  put_aside();
+  held_.clear();
+  sequence_->reset();
 }
 
 /// Another conversation takes the sequence: this one may go on later.

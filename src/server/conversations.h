@@ -50,6 +50,8 @@ class Conversations {
   /// Makes the sequence hold the longest part of the prompt that is known: held() then says which.
   /// The logits of its last position if that is all of it, valid until the next call.
   Result<std::span<const float>> recall(std::span<const std::int32_t> prompt);
+  /// Puts aside what the sequence holds: it is empty then.
+  void begin_anew();
   /// What the sequence holds may be asked for again, also after a crash. `logits`: of its last
   /// position, or empty.
   void keep(std::span<const float> logits);

@@ -18,13 +18,16 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kValueBytes = 80;
 // Steps on their way to slow clients, answers that are collected, small things.
 constexpr std::uint64_t kAnswerBytes = kMiB;
+// Of all requests that wait. One of the largest that there may be takes most of it.
+constexpr std::uint64_t kGrammarBytes = 3 * kMiB;
 
 /// What the host itself may hold beside the engine, in bytes.
 std::uint64_t own_bytes(std::size_t context, std::size_t vocabulary) {
   const std::uint64_t parsing =
       2 * most_body_bytes(context) + most_body_values(context) * kValueBytes;  // one at a time
   const std::uint64_t sampling = vocabulary * 12;
-  return Worker::memory_bytes() + parsing + sampling + kAnswerBytes;
+  return Worker::memory_bytes() + parsing + sampling + kAnswerBytes + kGrammarBytes +
+         text::TokenIndex::most_bytes(vocabulary) + text::TokenConstraint::most_bytes(vocabulary);
 }
 
 std::uint64_t saved_state_bytes(const HostOptions& options) {
@@ -91,6 +94,7 @@ struct Host::Parts {
   explicit Parts(text::Tokenizer known) : tokenizer(std::move(known)) {}
 
   text::Tokenizer tokenizer;
+  GrammarRoom grammars{kGrammarBytes};
   ServedModel model;
   Metrics metrics;
   std::unique_ptr<engine::Engine> engine;
@@ -129,6 +133,7 @@ Result<std::unique_ptr<Host>> Host::start(HostOptions options) {
   if (const auto format = text::ChatFormat::detect(parts->tokenizer)) model.format = *format;
   model.context = parts->engine->options().context;
   model.vocabulary = std::min(shape.vocabulary, parts->tokenizer.vocabulary());
+  model.grammars = &parts->grammars;
   model.created = static_cast<std::int64_t>(std::time(nullptr));
   SLUICE_ASSIGN(parts->worker,
                 Worker::start(*parts->engine, parts->tokenizer, parts->metrics, std::move(work)));

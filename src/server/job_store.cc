@@ -163,17 +163,9 @@ Result<JobCounts> JobStore::counts(const std::string& batch) {
 }
 
 Result<StoredBatch> JobStore::read_batch(const Statement& row) {
-  StoredBatch batch;
-  batch.id = row.text(0);
-  batch.endpoint = row.text(1);
-  batch.input_file = row.text(2);
-  batch.window = row.text(3);
-  batch.metadata = row.text(4);
-  batch.status = row.text(5);
-  batch.created = row.number(6);
-  batch.ended = row.number(7);
-  batch.output_file = row.text(8);
-  batch.error_file = row.text(9);
+  StoredBatch batch = {row.text(0), row.text(1),   row.text(2),   row.text(3), row.text(4),
+                       row.text(5), row.number(6), row.number(7), row.text(8), row.text(9),
+                       {}};
   SLUICE_ASSIGN(batch.counts, counts(batch.id));
   return batch;
 }

@@ -259,8 +259,9 @@ class CompletionWriter final : public OpenAiWriter {
     Json offsets = Json::array();
     for (const TokenLogProbability& token : tokens) {
       names.push_back(token_text(token.id));
-      values.push_back(token.value);
-      Json top = Json::object();
+      const bool known = token.value != text::kNoLogProbability;
+      values.push_back(known ? Json(token.value) : Json());
+      Json top = known ? Json::object() : Json();
       for (const auto& [id, value] : token.likeliest) top[token_text(id)] = value;
       tops.push_back(std::move(top));
       offsets.push_back(offset);

@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "server/response_format.h"
 #include "text/utf8.h"
 
 namespace sluice::server {
@@ -242,7 +243,6 @@ ApiStatus check_fixed(Fields& fields) {
   SLUICE_TRY(fields.only("modalities", {Json::array({"text"})}));
   SLUICE_TRY(fields.only("store", {false}));
   SLUICE_TRY(fields.only("service_tier", {"auto", "default"}));
-  SLUICE_TRY(fields.only("response_format", {Json{{"type", "text"}}}));
   SLUICE_TRY(fields.only("background", {false}));
   return fields.finish();
 }
@@ -312,14 +312,10 @@ ApiResult<OpenAiRequest> read_chat_request(const Json& body, const ServedModel& 
   SLUICE_TRY(check_tools(chat, model));
   SLUICE_TRY(read_effort(fields, model, chat));
   SLUICE_TRY(read_chat_log_probabilities(fields, generation));
+  SLUICE_TRY(read_response_format(fields, model, chat, generation));
   SLUICE_TRY(check_fixed(fields));
-  generation.form.chat = model.format;
-  generation.form.thinking = chat.thinking;
   generation.form.call_ids = id;
-  auto ids = model.format->encode(*model.tokenizer, chat);
-  if (!ids) return tl::unexpected(to_api_error(ids.error()));
-  SLUICE_ASSIGN(generation.max_new, room_after(ids->size(), max_new, model, "messages"));
-  generation.prompts.push_back(std::move(*ids));
+  SLUICE_TRY(add_conversation(chat, max_new, model, generation));
   return request;
 }
 
@@ -329,15 +325,18 @@ ApiResult<OpenAiRequest> read_completion_request(const Json& body, const ServedM
   OpenAiRequest request;
   request.generation.sampling.seed = seed;
   SLUICE_TRY(read_common(fields, model, request));
-  SLUICE_ASSIGN(const auto max_new, fields.integer("max_tokens", 1, kMostNew));
+  SLUICE_ASSIGN(const auto max_new, fields.integer("max_tokens", 0, kMostNew));
   std::vector<std::string> texts;
   SLUICE_TRY(read_prompts(fields, model, request, texts));
   SLUICE_ASSIGN(const auto echo, fields.boolean("echo"));
   SLUICE_ASSIGN(const auto likeliest, fields.integer("logprobs", 0, kMostLikeliest));
   if (likeliest) request.generation.log_probabilities = static_cast<std::size_t>(*likeliest);
   if (echo.value_or(false)) {
-    if (likeliest) return refuse("logprobs", "is not supported together with echo");
+    request.generation.prompt_log_probabilities = likeliest.has_value();
     request.echo = std::move(texts);
+  }
+  if (max_new == 0 && request.echo.empty()) {
+    return refuse("max_tokens", "must be 1 or more, but for echo");
   }
   SLUICE_TRY(fields.only("suffix", {""}));
   SLUICE_TRY(fields.only("best_of", {request.generation.choices}));
@@ -363,6 +362,17 @@ ApiResult<std::size_t> room_after(std::size_t prompt, std::optional<std::int64_t
   return wanted ? std::min(left, static_cast<std::size_t>(*wanted)) : left;
 }
 
+ApiStatus add_conversation(const text::ChatRequest& chat, std::optional<std::int64_t> max_new,
+                           const ServedModel& model, Generation& generation) {
+  generation.form.chat = model.format;
+  generation.form.thinking = chat.thinking;
+  auto ids = model.format->encode(*model.tokenizer, chat);
+  if (!ids) return tl::unexpected(to_api_error(ids.error()));
+  SLUICE_ASSIGN(generation.max_new, room_after(ids->size(), max_new, model, "messages"));
+  generation.prompts.push_back(std::move(*ids));
+  return {};
+}
+
 ApiStatus check_tools(const text::ChatRequest& chat, const ServedModel& model) {
   if (chat.tools.empty() || model.format->kind() == text::ChatFormat::Kind::kimi_k3) return {};
   return refuse("tools", "are not supported for this model");
@@ -372,11 +382,14 @@ ApiStatus check_model(Fields& fields, const ServedModel& model) {
   SLUICE_ASSIGN(const auto name, fields.text("model"));
   if (!name) return refuse("model", "is missing; this server has \"{}\"", model.name);
   if (*name == model.name) return {};
-  return tl::unexpected(ApiError{404,
-                                 fmt::format("model: there is no \"{}\" here; this server has "
-                                             "\"{}\"",
-                                             name->substr(0, 100), model.name),
-                                 "invalid_request_error", "model", "model_not_found"});
+  return tl::unexpected(no_such_model(*name, model));
+}
+
+ApiError no_such_model(std::string_view name, const ServedModel& model) {
+  return {404,
+          fmt::format("model: there is no \"{}\" here; this server has \"{}\"", name.substr(0, 100),
+                      model.name),
+          "invalid_request_error", "model", "model_not_found"};
 }
 
 std::uint64_t random_seed() {

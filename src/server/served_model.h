@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "server/drive_limits.h"
+#include "server/grammar_room.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
 
@@ -18,6 +19,7 @@ struct ServedModel {
   std::optional<text::ChatFormat> format;  ///< none: no chat
   std::size_t context = 0;                 ///< positions: prompt and answer together
   std::size_t vocabulary = 0;
+  const GrammarRoom* grammars = nullptr;
   std::int64_t created = 0;  ///< when it was loaded, seconds since 1970
   std::vector<DriveLimit> drive_limits;
 };

@@ -7,6 +7,7 @@
 
 #include "server/asked.h"
 #include "server/openai_request.h"
+#include "server/openapi.h"
 #include "server/page.h"
 #include "store/checksum.h"
 
@@ -115,6 +116,7 @@ void Service::route(Exchange& exchange) {
       {"GET", "/page.css", false, [](Service&, Exchange& e) { send_page(e); }},
       {"GET", "/page.js", false, [](Service&, Exchange& e) { send_page(e); }},
       {"GET", "/v1/experts", true, [](Service& s, Exchange& e) { s.send_experts(e); }},
+      {"GET", "/openapi.json", false, [](Service&, Exchange& e) { e.send(200, kJson, openapi()); }},
       {"GET", "/v1/models", true, [](Service& s, Exchange& e) { e.send_json(s.models()); }},
       {"GET", "/v1/status", true, [](Service& s, Exchange& e) { e.send_json(s.watch_.status()); }},
       {"GET", "/metrics", true,
@@ -161,15 +163,24 @@ void Service::route_by_name(Exchange& exchange) {
   if (!request.path.starts_with("/v1/")) return exchange.send_error(nothing);
   const auto key = guard_.check_key(request);
   if (!key) return exchange.send_error(key.error());
-  if (request.method == "GET" && exchange.is("/v1/models/" + model_.name)) {
-    exchange.set_route("/v1/models");
-    return exchange.send_json(model());
-  }
+  if (request.path.starts_with("/v1/models/")) return send_model(exchange);
   auto reply = jobs_ == nullptr ? std::nullopt : jobs_->handle(request);
   if (!reply) return exchange.send_error(nothing);
   exchange.set_route("jobs");
   if (!*reply) return exchange.send_error(reply->error());
   exchange.send(200, (*reply)->type, (*reply)->body);
+}
+
+void Service::send_model(Exchange& exchange) {
+  exchange.set_route("/v1/models");
+  if (exchange.request().method != "GET") {
+    ApiError error = {405, "a model only takes GET"};
+    error.headers.emplace_back("Allow", "GET");
+    return exchange.send_error(error);
+  }
+  const std::string name = exchange.request().path.substr(std::string_view("/v1/models/").size());
+  if (name != model_.name) return exchange.send_error(no_such_model(name, model_));
+  exchange.send_json(model());
 }
 
 /// A chat request that nobody waits for.

@@ -43,6 +43,7 @@ class Service final : public HttpHandler {
   text::Json models() const;
   text::Json model() const;
   void route_by_name(Exchange& exchange);
+  void send_model(Exchange& exchange);
   static void send_page(Exchange& exchange);
   void send_experts(Exchange& exchange);
   void keep(Exchange& exchange, text::Json body);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "server/answer_machine.h"
+#include "text/answer_grammar.h"
 #include "text/sampler.h"
 
 namespace sluice::server {
@@ -27,6 +28,8 @@ struct Generation {
   text::SamplingOptions sampling;                  ///< choice i of a prompt draws with seed + i
   AnswerForm form;
   std::optional<std::size_t> log_probabilities;  ///< with that many of the likeliest
+  bool prompt_log_probabilities = false;         ///< of the prompts' tokens, too
+  text::AnswerGrammar grammar = {};
   /// Whoever asks with the same key gets the same answer, so that it can be continued after a
   /// crash; 0: it is drawn anew each time.
   std::uint64_t key = 0;

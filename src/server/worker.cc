@@ -60,6 +60,8 @@ class Worker::Run {
     options.sampling.seed += number;
     options.stop_ids = worker_.options_.stop_ids;
     options.feed = feed_options();
+    std::optional<text::TokenConstraint> constraint = constraint_of(plan_.grammar);
+    if (constraint) options.constraint = &*constraint;
     std::optional<text::TokenLogProbability> log_probability;
     if (plan_.log_probabilities) {
       options.on_choice = [&](std::span<const float> logits, std::int32_t id) {
@@ -74,6 +76,7 @@ class Worker::Run {
     } else {
       SLUICE_ASSIGN(logits, read(prompt, number));
     }
+    show_prompt();
     begin_decode();
     std::vector<text::TokenLogProbability> trail;
     std::size_t written = 0;
@@ -125,7 +128,7 @@ class Worker::Run {
   /// What a crash left of this answer.
   std::optional<KnownAnswer> recall_answer(const std::vector<std::int32_t>& prompt,
                                            std::size_t number) {
-    if (!keeps_answers()) return std::nullopt;
+    if (!keeps_answers() || plan_.prompt_log_probabilities) return std::nullopt;
     auto known = conversations().recall_answer(answer_key(plan_.key, choice_), prompt);
     if (!known || (plan_.log_probabilities && known->trail.size() != known->ids.size())) {
       return std::nullopt;
@@ -146,9 +149,48 @@ class Worker::Run {
     return {};
   }
 
+  std::optional<text::TokenConstraint> constraint_of(const text::AnswerGrammar& grammar) {
+    if (!grammar.grammar) return std::nullopt;
+    std::vector<std::int32_t> end_ids = worker_.options_.stop_ids;
+    end_ids.insert(end_ids.end(), grammar.end_ids.begin(), grammar.end_ids.end());
+    return text::TokenConstraint(grammar.grammar, worker_.token_index(), end_ids);
+  }
+
+  /// Gives the client what the model held of the prompt's tokens, if it was asked for.
+  void show_prompt() {
+    if (!plan_.prompt_log_probabilities) return;
+    TaskEvent event = {TaskEvent::Kind::step, choice_};
+    event.step.log_probabilities = prompt_;
+    task_.add(std::move(event));
+  }
+
+  /// Reads a prompt one token after another, since only the last of a pass has logits. (The bits
+  /// are the same.)
+  Result<std::span<const float>> read_watching(const std::vector<std::int32_t>& prompt) {
+    prompt_.assign(1, {prompt[0], text::kNoLogProbability});
+    conversations().begin_anew();
+    begin_prefill(prompt.size());
+    const auto start = Clock::now();
+    std::span<const float> logits;
+    for (std::size_t i = 0; i < prompt.size(); ++i) {
+      model::SequenceState& sequence = conversations().sequence();
+      const auto fed = worker_.engine_.feed(sequence, {&prompt[i], 1}, feed_options());
+      if (!fed) held().resize(sequence.length());
+      SLUICE_ASSIGN(logits, fed);
+      held().push_back(prompt[i]);
+      if (i + 1 == prompt.size()) break;
+      prompt_.push_back(text::log_probability(logits, prompt[i + 1], *plan_.log_probabilities));
+    }
+    worker_.counts_.prompt_tokens += prompt.size();
+    worker_.counts_.prefill_s += seconds_since(start);
+    conversations().keep(logits);
+    return logits;
+  }
+
   /// Makes the sequence hold the prompt, from the longest part of it that is known. Returns the
   /// logits of its last position.
   Result<std::span<const float>> read(const std::vector<std::int32_t>& prompt, std::size_t number) {
+    if (plan_.prompt_log_probabilities && number == 0) return read_watching(prompt);
     SLUICE_ASSIGN(const auto known, conversations().recall(prompt));
     const std::size_t known_ids = held().size();
     if (number == 0) usage_.cached_tokens += known_ids;
@@ -253,6 +295,7 @@ class Worker::Run {
   const Generation& plan_;
   Usage usage_;
   std::size_t choice_ = 0;
+  std::vector<text::TokenLogProbability> prompt_;  // of the prompt that was read last
   std::optional<Clock::time_point> last_token_;
 };
 
@@ -376,6 +419,11 @@ void Worker::publish() {
   published_at_ = Clock::now();
   const std::scoped_lock lock(mutex_);
   published_ = std::move(now);
+}
+
+const text::TokenIndex& Worker::token_index() {
+  if (!token_index_) token_index_.emplace(tokenizer_);
+  return *token_index_;
 }
 
 void Worker::work() {

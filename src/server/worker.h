@@ -15,6 +15,7 @@
 #include "server/metrics.h"
 #include "server/task.h"
 #include "server/thread.h"
+#include "text/token_constraint.h"
 #include "text/tokenizer.h"
 
 namespace sluice::server {
@@ -88,6 +89,7 @@ class Worker {
   void work();
   Status run(const std::shared_ptr<Task>& task);
   void publish();
+  const text::TokenIndex& token_index();
 
   engine::Engine& engine_;
   const text::Tokenizer& tokenizer_;
@@ -96,6 +98,7 @@ class Worker {
 
   // The worker's thread alone.
   std::unique_ptr<Conversations> conversations_;
+  std::optional<text::TokenIndex> token_index_;  // once an answer had to be held to a grammar
   engine::TokenCounts counts_;
 
   mutable std::mutex mutex_;

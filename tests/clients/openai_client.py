@@ -4,6 +4,7 @@
 """
 import json
 import sys
+import time
 
 import openai
 
@@ -89,15 +90,58 @@ def errors(client, model):
     check(error.code == "model_not_found", error)
     error = refused(openai.BadRequestError, model=model, messages=[{"role": "user", "content": "word " * 9000}])
     check(error.code == "context_length_exceeded", error)
-    error = refused(openai.BadRequestError, model=model, messages=messages, response_format={"type": "json_object"})
-    check(error.param == "response_format", error)
+    pattern = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "string", "pattern": "a"}}}
+    error = refused(openai.BadRequestError, model=model, messages=messages, response_format=pattern)
+    check(error.param == "response_format.json_schema.schema.pattern", error)
+    try:
+        client.files.retrieve("file-none")
+        raise AssertionError("found what is not there")
+    except openai.NotFoundError:
+        pass
+
+
+def structured(client, model):
+    schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 10},
+                                               "masts": {"type": "integer", "minimum": 1, "maximum": 3}},
+              "required": ["name", "masts"], "additionalProperties": False}
+    answer = client.chat.completions.create(
+        model=model, messages=[{"role": "user", "content": "A ship?"}], seed=4, reasoning_effort="none",
+        max_completion_tokens=200,
+        response_format={"type": "json_schema", "json_schema": {"name": "ship", "strict": True, "schema": schema}})
+    ship = json.loads(answer.choices[0].message.content)
+    check(list(ship) == ["name", "masts"] and 1 <= ship["masts"] <= 3, ship)
+
+
+def batch(client, model):
+    lines = [json.dumps({"custom_id": f"r{i}", "method": "POST", "url": "/v1/chat/completions",
+                         "body": {"model": model, "max_completion_tokens": 8,
+                                  "messages": [{"role": "user", "content": f"Number {i}?"}]}}) for i in range(4)]
+    lines.append(json.dumps({"custom_id": "bad", "method": "POST", "url": "/v1/chat/completions",
+                             "body": {"model": model, "messages": [], "temperature": 9}}))
+    file = client.files.create(file=("in.jsonl", "\n".join(lines).encode()), purpose="batch")
+    check(client.files.content(file.id).text == "\n".join(lines), "content")
+    made = client.batches.create(input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h")
+    for _ in range(600):
+        made = client.batches.retrieve(made.id)
+        if made.status in ("completed", "failed", "cancelled"):
+            break
+        time.sleep(0.1)
+    check(made.status == "completed", made)
+    check((made.request_counts.completed, made.request_counts.failed) == (4, 1), made.request_counts)
+    done = [json.loads(line) for line in client.files.content(made.output_file_id).text.splitlines()]
+    check(sorted(each["custom_id"] for each in done) == ["r0", "r1", "r2", "r3"], done)
+    check(all(each["response"]["status_code"] == 200 for each in done), done)
+    failed = json.loads(client.files.content(made.error_file_id).text)
+    check(failed["custom_id"] == "bad", failed)
+    check(made.id in [each.id for each in client.batches.list()], "list")
+    check(client.files.delete(file.id).deleted, "delete")
 
 
 def main():
     base_url, model = sys.argv[1:]
     client = openai.OpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=120)
     check([each.id for each in client.models.list()] == [model], "models")
-    for part in (chat, tools, completions, errors):
+    for part in (chat, tools, completions, structured, batch, errors):
         part(client, model)
         print(f"{part.__name__}: well")
 

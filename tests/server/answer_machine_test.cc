@@ -5,43 +5,12 @@
 #include <gtest/gtest.h>
 
 #include "server/answer_writer.h"
+#include "server/answers.h"
 
 namespace sluice::server {
 namespace {
 
-using Ids = std::vector<std::int32_t>;
 using text::Tokenizer;
-
-const Tokenizer& tokenizer() {
-  static const Tokenizer* const one =
-      new Tokenizer(*Tokenizer::load(SLUICE_SOURCE_DIR "/models/k3-nano"));
-  return *one;
-}
-
-Ids encode(const std::string& text) {
-  return *tokenizer().encode(text, Tokenizer::Special::as_control);
-}
-
-const std::string kAnswer =
-    "First, w\u00e4gen \U0001F642.<|close|>think<|sep|><|open|>response<|sep|>Gr\u00fc\u00dfe END "
-    "of all"
-    "<|close|>response<|sep|><|open|>tools<|sep|>"
-    "<|open|>call tool=\"get\" index=\"1\"<|sep|>"
-    "<|open|>argument key=\"city\" type=\"string\"<|sep|>M\u00fcnchen \"x\"<|close|>argument<|sep|>"
-    "<|open|>argument key=\"days\" type=\"number\"<|sep|>3<|close|>argument<|sep|>"
-    "<|close|>call<|sep|>"
-    "<|open|>call tool=\"put\" index=\"2\"<|sep|><|close|>call<|sep|>"
-    "<|close|>tools<|sep|><|close|>message<|sep|>";
-
-AnswerForm form_with(std::vector<std::string> stops = {}) {
-  AnswerForm form;
-  form.chat = *text::ChatFormat::detect(tokenizer());
-  form.thinking = true;
-  form.tools = true;
-  form.call_ids = "call_";
-  form.stops = std::move(stops);
-  return form;
-}
 
 /// What a client has at the end, and what it saw step by step.
 struct Seen {

@@ -65,4 +65,9 @@ void wait_until_idle(int port) {
   ADD_FAILURE() << "the engine still works";
 }
 
+std::string text_of(const Answered& answer) {
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  return answer.status == 200 ? answer.json()["choices"][0]["text"].get<std::string>() : "";
+}
+
 }  // namespace sluice::server

@@ -36,6 +36,9 @@ TestJson complete(const std::string& prompt, const TestJson& more = TestJson::ob
 
 inline const std::string kPrompt = "It was on a dreary night of November, that I beheld";
 
+/// Of an answer to a completion.
+std::string text_of(const Answered& answer);
+
 /// A request that takes long: it is running when this returns, and is given up with the client.
 class LongRequest {
  public:

@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <memory>
+#include <random>
 #include <thread>
 
 #include "server/served.h"
@@ -11,11 +12,6 @@ namespace sluice::server {
 namespace {
 
 class TheServer : public WithServer {};
-
-std::string text_of(const Answered& answer) {
-  EXPECT_EQ(answer.status, 200) << answer.body;
-  return answer.status == 200 ? answer.json()["choices"][0]["text"].get<std::string>() : "";
-}
 
 TEST_F(TheServer, SaysWhatItHas) {
   EXPECT_EQ(get(port(), "/health").json(), (TestJson{{"status", "ok"}}));
@@ -158,7 +154,7 @@ TEST_F(TheServer, WhatIsNotSupportedIsRefusedByName) {
       {{{"logit_bias", {{"1", 101}}}}, "logit_bias"},
       {{{"top_logprobs", 2}}, "top_logprobs"},
       {{{"reasoning_effort", "medium"}}, "reasoning_effort"},
-      {{{"response_format", {{"type", "json_object"}}}}, "response_format"},
+      {{{"response_format", {{"type", "xml"}}}}, "response_format.type"},
       {{{"stream_options", {{"include_usage", true}}}}, "stream_options"},
       {{{"stream", true}, {"stream_options", {{"x", 1}}}}, "stream_options.x"},
       {{{"store", true}}, "store"},
@@ -181,9 +177,8 @@ TEST_F(TheServer, WhatIsNotSupportedIsRefusedByName) {
   const Answered model = post(port(), chat_path, chat("x", {{"model", "gpt-4"}}));
   EXPECT_EQ(model.status, 404);
   EXPECT_EQ(model.json()["error"]["code"], "model_not_found");
-  const Answered echo =
-      post(port(), "/v1/completions", complete("x", {{"echo", true}, {"logprobs", 1}}));
-  EXPECT_EQ(echo.json()["error"]["param"], "logprobs");
+  const Answered nothing = post(port(), "/v1/completions", complete("x", {{"max_tokens", 0}}));
+  EXPECT_EQ(nothing.json()["error"]["param"], "max_tokens");
 }
 
 TEST_F(TheServer, APromptBeyondTheContextIsRefused) {
@@ -335,6 +330,62 @@ TEST_F(TheServer, ClientsThatStallHurtNobody) {
   EXPECT_EQ(status(liar), 408);
   EXPECT_EQ(status(greedy), 413);
   EXPECT_EQ(status(garbage), 400);
+}
+
+TEST_F(TheServer, TakesALengthAtItsWord) {
+  const std::string head = "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n";
+  Client half(port());
+  half.write(head + "Content-Length: 100\r\n\r\n{}");
+  half.half_close();
+  EXPECT_TRUE(half.read_to_end());
+  EXPECT_EQ(half.received(), "") << "who hangs up within a request is owed no answer";
+
+  Client more(port());  // what is too much is another request, and none
+  more.write(head + "Content-Length: 2\r\n\r\n{}garbage\r\n\r\n");
+  EXPECT_TRUE(more.read_to_end());
+  const std::size_t second = more.received().find("HTTP/1.1 400", 1);
+  EXPECT_TRUE(more.received().starts_with("HTTP/1.1 400")) << more.received();
+  EXPECT_NE(second, std::string::npos) << more.received();
+
+  Client slow(port());
+  for (const char byte : wire("GET", "/health")) slow.write(std::string_view(&byte, 1));
+  EXPECT_TRUE(slow.read_to_end());
+  EXPECT_EQ(parse_answer(slow.received()).status, 200);
+}
+
+TEST_F(TheServer, BrokenRequestsHarmNobody) {
+  const std::string good =
+      wire("POST", "/v1/completions", complete("x", {{"max_tokens", 1}}).dump());
+  std::mt19937_64 random(20261129);
+  int answered = 0;
+  for (int round = 0; round < 150; ++round) {
+    std::string bytes = good;
+    for (int change = 0; change < 3; ++change) {
+      const std::size_t at = random() % bytes.size();
+      switch (random() % 3) {
+        case 0:
+          bytes[at] = static_cast<char>(random());
+          break;
+        case 1:
+          bytes.erase(at, random() % 20);
+          break;
+        default:
+          bytes.insert(at, bytes.substr(random() % bytes.size(), random() % 20));
+      }
+    }
+    Client client(port());
+    client.write(bytes);
+    client.half_close();
+    ASSERT_TRUE(client.read_to_end()) << bytes;
+    if (client.received().empty()) continue;
+    ++answered;
+    const int status = parse_answer(client.received()).status;
+    EXPECT_TRUE(status == 200 || (status >= 400 && status <= 431) || status == 505)
+        << status << "\n"
+        << bytes;
+  }
+  EXPECT_GT(answered, 30);
+  EXPECT_EQ(get(port(), "/health").status, 200);
 }
 
 TEST_F(TheServer, ManyIdleConnectionsMakeRoomForNewOnes) {

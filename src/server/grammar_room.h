@@ -1,0 +1,37 @@
+// The room that grammars of requests have together.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "text/grammar.h"
+
+namespace sluice::server {
+
+class GrammarRoom {
+ public:
+  explicit GrammarRoom(std::uint64_t bytes)
+      : left_(std::make_shared<std::atomic<std::int64_t>>(static_cast<std::int64_t>(bytes))) {}
+
+  /// The same grammar, which gives its room back when nobody has it any more; none if there is no
+  /// room for it.
+  std::shared_ptr<const text::Grammar> keep(std::shared_ptr<const text::Grammar> grammar) const {
+    const auto bytes = static_cast<std::int64_t>(grammar->memory_bytes());
+    if (left_->fetch_sub(bytes) < bytes) {
+      left_->fetch_add(bytes);
+      return nullptr;
+    }
+    const text::Grammar* const plain = grammar.get();
+    return {plain, [left = left_, bytes, held = std::move(grammar)](const text::Grammar*) mutable {
+              held.reset();
+              left->fetch_add(bytes);
+            }};
+  }
+
+ private:
+  std::shared_ptr<std::atomic<std::int64_t>> left_;
+};
+
+}  // namespace sluice::server
