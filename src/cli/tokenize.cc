@@ -92,7 +92,7 @@ class Tokenize final : public Command {
                            Output& output) {
     SLUICE_TRY(output.append("{\"ids\": [" + join_ids(ids) + "], \"pieces\": ["));
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      const std::string piece = tokenizer.decode({&ids[i], 1});  // broken characters as U+FFFD
+      const std::string piece = tokenizer.piece(ids[i]);  // broken characters as U+FFFD
       SLUICE_TRY(output.append((i > 0 ? ", " : "") + json_string(piece)));
     }
     SLUICE_TRY(output.append("], \"text\": " + json_string(tokenizer.decode(ids)) + "}\n"));

@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "base/result.h"
-#include "store/metadata.h"
 #include "text/tokenizer.h"
 
 namespace sluice::engine {
@@ -16,9 +15,6 @@ Result<text::Tokenizer> load_tokenizer(const std::filesystem::path& model);
 /// Whether a run finds what it needs beside the weights and the configuration: the tokenizer, and a
 /// generation_config.json that is right if it is there. ErrorKind::model_files if not.
 Status check_text(const std::filesystem::path& model);
-
-/// The tokenizer inside a GGUF file.
-Result<text::Tokenizer> read_tokenizer(const store::Metadata& metadata);
 
 /// The folder with generation_config.json and the like; empty for a GGUF model, which has all of it
 /// inside. ErrorKind::model_files if there is no such model.

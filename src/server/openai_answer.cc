@@ -71,7 +71,7 @@ class OpenAiWriter : public AnswerWriter {
     return server_sent(chunk);
   }
 
-  std::string token_text(std::int32_t id) const { return model_.tokenizer->decode({&id, 1}); }
+  std::string token_text(std::int32_t id) const { return model_.tokenizer->piece(id); }
 
   const ServedModel& model_;
   const std::string id_;

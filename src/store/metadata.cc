@@ -207,6 +207,19 @@ Status Metadata::for_each_integer(
   return {};
 }
 
+Status Metadata::for_each_number(
+    std::string_view key, FunctionRef<Status(std::uint64_t index, float value)> visit) const {
+  SLUICE_ASSIGN(const Entry* const entry, array_of(key, "FLOAT32"));
+  if (entry->element != ValueType::f32) {
+    return fail(ErrorKind::model_files, "{}: metadata {}: expected an ARRAY of FLOAT32, found {}",
+                file_, key, name_of(entry->element));
+  }
+  for (std::uint64_t i = 0; i < entry->count; ++i) {
+    SLUICE_TRY(visit(i, load<float>(bytes_, entry->value + i * sizeof(float))));
+  }
+  return {};
+}
+
 std::uint64_t Metadata::memory_bytes() const {
   return sizeof(*this) + file_.capacity() + bytes_.capacity() + entries_.capacity() * sizeof(Entry);
 }

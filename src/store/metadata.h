@@ -74,6 +74,9 @@ class Metadata {
   /// The elements of an array of whole numbers.
   Status for_each_integer(std::string_view key,
                           FunctionRef<Status(std::uint64_t index, std::int64_t value)> visit) const;
+  /// The elements of an array of float32.
+  Status for_each_number(std::string_view key,
+                         FunctionRef<Status(std::uint64_t index, float value)> visit) const;
 
   std::uint64_t memory_bytes() const;
 

@@ -86,7 +86,7 @@ std::string json_string(std::string_view text) {
 }  // namespace
 
 AnswerParser::AnswerParser(const Tokenizer& tokenizer, ChatFormat format, bool thinking)
-    : tokenizer_(&tokenizer) {
+    : tokenizer_(&tokenizer), begins_(tokenizer.strips_first_space()) {
   const auto id = [&](std::string_view name) { return tokenizer.special_id(name).value_or(-1); };
   markers_ = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, id("[EOS]")};
   if (format.kind() == ChatFormat::Kind::kimi_k3) {
@@ -112,12 +112,17 @@ AnswerParser::AnswerParser(const Tokenizer& tokenizer, ChatFormat format, bool t
 
 std::vector<AnswerEvent> AnswerParser::push(std::int32_t id) {
   if (ended_) return {};
-  if (tokenizer_->is_special(id)) {
+  if (tokenizer_->is_special(id) || id == markers_.think_begin || id == markers_.think_end) {
     on_marker(id);
   } else if (header_ != Header::none) {
     header_bytes_ += tokenizer_->bytes_of(id);
   } else {
-    on_text(stream_.push(tokenizer_->bytes_of(id)));
+    std::string text = stream_.push(tokenizer_->bytes_of(id));
+    if (begins_ && !text.empty()) {
+      begins_ = false;
+      if (text.front() == ' ') text.erase(0, 1);
+    }
+    on_text(text);
   }
   return std::exchange(events_, {});
 }

@@ -88,6 +88,7 @@ class AnswerParser {
 
   const Tokenizer* tokenizer_;
   Markers markers_{};
+  bool begins_;  // the space that the tokenizer puts before a text is still to come
   Place place_;
   Header header_ = Header::none;
   std::string header_bytes_;

@@ -169,16 +169,18 @@ Result<std::vector<Segment>> ChatFormat::render(const ChatRequest& request) cons
 Result<std::vector<std::int32_t>> ChatFormat::encode(const Tokenizer& tokenizer,
                                                      const ChatRequest& request) const {
   SLUICE_ASSIGN(const std::vector<Segment> segments, render(request));
-  return encode_segments(tokenizer, segments);
+  return encode_segments(tokenizer, segments, request.after == 0 && request.begins);
 }
 
 Result<std::vector<std::int32_t>> encode_segments(const Tokenizer& tokenizer,
-                                                  std::span<const Segment> segments) {
+                                                  std::span<const Segment> segments, bool begins) {
   std::vector<std::int32_t> ids;
   for (const Segment& segment : segments) {
     const auto special =
         segment.control ? Tokenizer::Special::as_control : Tokenizer::Special::as_text;
-    SLUICE_ASSIGN(const std::vector<std::int32_t> more, tokenizer.encode(segment.text, special));
+    SLUICE_ASSIGN(const std::vector<std::int32_t> more,
+                  tokenizer.encode(segment.text, special, begins));
+    begins = false;
     ids.insert(ids.end(), more.begin(), more.end());
   }
   return ids;

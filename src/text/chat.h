@@ -91,8 +91,10 @@ class ChatFormat {
   std::shared_ptr<const JinjaChat> jinja_;
 };
 
-/// The ids of segments: control with special tokens, text without.
+/// The ids of segments: control with special tokens, text without. `begins`: of
+/// Tokenizer::encode().
 Result<std::vector<std::int32_t>> encode_segments(const Tokenizer& tokenizer,
-                                                  std::span<const Segment> segments);
+                                                  std::span<const Segment> segments,
+                                                  bool begins = true);
 
 }  // namespace sluice::text

@@ -104,7 +104,7 @@ Result<JinjaChat> make_jinja_chat(const Tokenizer& tokenizer) {
   JinjaChat chat{std::move(*parsed), {}, tokenizer.begin_spelling(), tokenizer.end_spelling()};
   for (std::size_t id = 0; id < tokenizer.vocabulary(); ++id) {
     const auto each = static_cast<std::int32_t>(id);
-    if (tokenizer.is_special(each)) chat.specials.emplace_back(tokenizer.bytes_of(each));
+    if (tokenizer.is_control(each)) chat.specials.emplace_back(tokenizer.bytes_of(each));
   }
   std::ranges::stable_sort(chat.specials, std::ranges::greater(), &std::string::size);
   return chat;

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "text/utf8.h"
 
 namespace sluice::text {
 
@@ -50,14 +51,40 @@ void MergeEncoder::encode(std::string_view piece, std::vector<std::int32_t>& ids
       return;
     }
   }
-  parts_.resize(piece.size());
-  for (std::uint32_t i = 0; i < parts_.size(); ++i) {
-    parts_[i] = {i + 1, i - 1, vocabulary_.byte_token(static_cast<std::uint8_t>(piece[i]))};
+  parts_.clear();
+  if (unknown_ == nullptr) {
+    part_bytes(piece);
+  } else {
+    part_characters(piece);
   }
   heap_.clear();
   for (std::uint32_t i = 0; i + 1 < parts_.size(); ++i) offer(i);
   merge_all();
   for (std::size_t at = 0; at < parts_.size(); at = parts_[at].next) ids.push_back(parts_[at].id);
+}
+
+void MergeEncoder::add_part(std::int32_t id) {
+  const auto at = static_cast<std::uint32_t>(parts_.size());
+  parts_.push_back({at + 1, at - 1, id});
+}
+
+void MergeEncoder::part_bytes(std::string_view piece) {
+  for (const char byte : piece) add_part(vocabulary_.byte_token(static_cast<std::uint8_t>(byte)));
+}
+
+void MergeEncoder::part_characters(std::string_view piece) {
+  bool unknown = false;
+  for (std::size_t at = 0; at < piece.size();) {
+    const std::string_view character = piece.substr(at, read_utf8(piece, at).size);
+    at += character.size();
+    const auto id = vocabulary_.find(character);
+    if (id) {
+      add_part(*id);
+    } else {
+      unknown_->write(character, !unknown, [&](std::int32_t each) { add_part(each); });
+    }
+    unknown = !id && !unknown_->has_bytes_of(character);
+  }
 }
 
 // Puts the pair that starts with `part` on the heap if the two may be merged.

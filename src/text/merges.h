@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/unknown_characters.h"
 #include "text/vocabulary.h"
 
 namespace sluice::text {
@@ -42,13 +43,15 @@ class MergeTable {
 /// Encodes pieces one after another, keeping its buffers. Time O(n log n) in the piece's bytes.
 class MergeEncoder {
  public:
-  /// Both must outlive the encoder. With `whole_pieces`, a piece that is a token is this token,
-  /// whatever the merges make of it.
-  MergeEncoder(const Vocabulary& vocabulary, const MergeTable& merges, bool whole_pieces)
-      : vocabulary_(vocabulary), merges_(merges), whole_pieces_(whole_pieces) {}
+  /// All must outlive the encoder. Of characters if `unknown` says what to do with those that are
+  /// no tokens (it must cover them), else of bytes. With `whole_pieces`, a piece that is a token is
+  /// this token, whatever the merges make of it.
+  MergeEncoder(const Vocabulary& vocabulary, const MergeTable& merges, bool whole_pieces,
+               const UnknownCharacters* unknown)
+      : vocabulary_(vocabulary), merges_(merges), whole_pieces_(whole_pieces), unknown_(unknown) {}
 
-  /// Appends the ids of `piece`: its single bytes, of which the adjacent pair with the lowest rank,
-  /// the leftmost among equals, is merged until none is left.
+  /// Appends the ids of `piece`: its single bytes or characters, of which the adjacent pair with
+  /// the lowest rank, the leftmost among equals, is merged until none is left.
   void encode(std::string_view piece, std::vector<std::int32_t>& ids);
 
  private:
@@ -68,13 +71,17 @@ class MergeEncoder {
       return rank != other.rank ? rank > other.rank : part > other.part;
     }
   };
+  void part_bytes(std::string_view piece);
+  void part_characters(std::string_view piece);
+  void add_part(std::int32_t id);
   void offer(std::uint32_t part);
   void merge_all();
 
   const Vocabulary& vocabulary_;
   const MergeTable& merges_;
   bool whole_pieces_;
-  std::vector<Part> parts_;  // [bytes]
+  const UnknownCharacters* unknown_;
+  std::vector<Part> parts_;  // of one byte or character each, in the beginning
   std::vector<Candidate> heap_;
 };
 

@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "base/result.h"
+#include "text/split.h"
 
 namespace sluice::text {
 
 struct PreTokenizer {
-  std::vector<std::string> expressions;  ///< for Splitter::create()
-  bool whole_pieces = false;             ///< a piece that is a token is this token
+  std::vector<Cut> cuts;      ///< for Splitter::create()
+  bool kimi = false;          ///< cut by Kimi's expression instead
+  bool whole_pieces = false;  ///< a piece that is a token is this token
 };
 
 /// GPT-2's expression, which is also what a ByteLevel pre-tokenizer of tokenizer.json cuts by.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,10 +9,24 @@
 
 #include "base/function_ref.h"
 #include "base/result.h"
-
-struct pcre2_real_code_8;  // PCRE2's name for a compiled expression
+#include "text/expression.h"
 
 namespace sluice::text {
+
+/// One step of cutting, as tokenizer.json describes them.
+struct Cut {
+  /// What becomes of the matches of the expression. What lies between them is a piece each.
+  enum class Matches {
+    isolated,              ///< a piece each
+    removed,               ///< left out
+    merged_with_previous,  ///< the end of the piece before
+    merged_with_next,      ///< the begin of the piece behind
+    contiguous,            ///< matches that follow each other are one piece
+  };
+  std::string expression;
+  Matches matches = Matches::isolated;
+  bool inverted = false;  ///< matches are what lies between, and the other way round
+};
 
 /// Cuts text into the pieces that are byte-pair encoded one by one. Thread-safe when const.
 /// Ideographs are those of Unicode 15.1. Other characters that are newer than the tables of the
@@ -21,33 +34,32 @@ namespace sluice::text {
 /// like.
 class Splitter {
  public:
-  /// Fails with ErrorKind::usage if the PCRE2 library at hand cannot compile the expression
+  /// Kimi's. Fails with ErrorKind::usage if the PCRE2 library at hand cannot compile the expression
   /// (it must be 10.40 or later, built with Unicode).
   static Result<Splitter> create();
 
-  /// Cuts by one expression after the other: each cuts the pieces of the one before it into its
-  /// matches and what lies between them. Expressions are in the syntax that tokenizer.json has;
-  /// `file` is for messages. ErrorKind::model_files if one cannot be compiled.
-  static Result<Splitter> create(std::span<const std::string> expressions, std::string_view file);
+  /// Each cuts the pieces of the one before it. `file` is for messages. ErrorKind::model_files if
+  /// an expression cannot be compiled.
+  static Result<Splitter> create(std::span<const Cut> cuts, std::string_view file);
 
-  /// Calls `piece` for the pieces of `text`, in order; together they are the text.
+  /// Calls `piece` for the pieces of `text`, in order, none of them empty; together they are the
+  /// text, without what is cut out of it.
   /// `text` is valid UTF-8, and should come from SafetyCuts: its runs bound the work per piece.
-  /// Fails only if PCRE2 reaches one of the limits set here.
+  /// Fails only if PCRE2 reaches one of the limits of Expression.
   Status split(std::string_view text, FunctionRef<void(std::string_view)> piece) const;
 
   std::uint64_t memory_bytes() const;
 
  private:
-  struct Release {
-    void operator()(pcre2_real_code_8* code) const;
+  struct Step {
+    Cut cut;
+    Expression expression;
   };
-  using Code = std::unique_ptr<pcre2_real_code_8, Release>;
   Splitter() = default;
   Status split_with(std::size_t index, std::string_view text,
                     FunctionRef<void(std::string_view)> piece) const;
 
-  std::vector<Code> codes_;
-  bool tiles_ = true;  // matches follow each other without gaps
+  std::vector<Step> steps_;
 };
 
 }  // namespace sluice::text

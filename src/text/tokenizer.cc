@@ -1,12 +1,8 @@
 #include "text/tokenizer.h"
 
-#include <algorithm>
 #include <charconv>
-#include <functional>
 #include <utility>
 
-#include "text/byte_pairs.h"
-#include "text/compose.h"
 #include "text/json.h"
 #include "text/safety_cuts.h"
 #include "text/small_file.h"
@@ -36,8 +32,12 @@ Result<Tokenizer> Tokenizer::parse(std::string_view ranks, std::string_view conf
                 read_specials(config, config_name, vocabulary.ranks()));
   vocabulary.append_specials(specials);
   SLUICE_ASSIGN(Splitter splitter, Splitter::create());
+  const std::size_t first = vocabulary.ranks();
   Tokenizer tokenizer(std::move(vocabulary), std::move(splitter));
-  SLUICE_TRY(tokenizer.index_specials(config_name));
+  for (std::size_t i = 0; i < specials.size(); ++i) {
+    tokenizer.controls_.add(specials[i], static_cast<std::int32_t>(first + i));
+  }
+  SLUICE_TRY(tokenizer.controls_.index(config_name));
   return tokenizer;
 }
 
@@ -79,53 +79,36 @@ Result<std::vector<std::string>> Tokenizer::read_specials(std::string_view confi
   return names;
 }
 
-Status Tokenizer::index_specials(std::string_view file) {
-  for (std::size_t id = 0; id < vocabulary_.size(); ++id) {
-    if (vocabulary_.is_ordinary(static_cast<std::int32_t>(id))) continue;
-    const std::string_view name = bytes_of(static_cast<std::int32_t>(id));
-    specials_.push_back(static_cast<std::int32_t>(id));
-    special_sizes_.push_back(name.size());
-    special_starts_[static_cast<std::uint8_t>(name[0])] = true;
-  }
-  std::sort(special_sizes_.begin(), special_sizes_.end(), std::greater<>());
-  special_sizes_.erase(std::unique(special_sizes_.begin(), special_sizes_.end()),
-                       special_sizes_.end());
-  const auto spelling = [&](std::int32_t id) { return bytes_of(id); };
-  std::ranges::sort(specials_, {}, spelling);
-  const auto twin = std::ranges::adjacent_find(specials_, {}, spelling);
-  if (twin == specials_.end()) return {};
-  return fail(ErrorKind::model_files, "{}: special tokens {} and {} are both spelled \"{}\"", file,
-              twin[0], twin[1], bytes_of(twin[0]));
+bool Tokenizer::is_control(std::int32_t id) const {
+  const std::string_view spelling = bytes_of(id);
+  return !spelling.empty() && controls_.find(spelling) == id && !typed_.find(spelling);
 }
 
-std::optional<std::int32_t> Tokenizer::special_id(std::string_view name) const {
-  const auto at =
-      std::ranges::lower_bound(specials_, name, {}, [&](std::int32_t id) { return bytes_of(id); });
-  if (at == specials_.end() || bytes_of(*at) != name) return std::nullopt;
-  return *at;
-}
-
-std::optional<Tokenizer::Occurrence> Tokenizer::find_special(std::string_view text,
-                                                             std::size_t from) const {
-  for (std::size_t at = from; at < text.size(); ++at) {
-    if (!special_starts_[static_cast<std::uint8_t>(text[at])]) continue;
-    for (const std::size_t size : special_sizes_) {
-      if (size > text.size() - at) continue;
-      if (const auto id = special_id(text.substr(at, size))) return Occurrence{at, size, *id};
-    }
-  }
-  return std::nullopt;
-}
-
-Result<std::vector<std::int32_t>> Tokenizer::encode(std::string_view utf8, Special special) const {
+Result<std::vector<std::int32_t>> Tokenizer::encode(std::string_view utf8, Special special,
+                                                    bool begins) const {
   if (const auto bad = first_invalid_utf8(utf8)) {
     return fail(ErrorKind::usage,
                 "the text is not UTF-8: byte 0x{:02X} at offset {}; convert it first",
                 static_cast<std::uint8_t>(utf8[*bad]), *bad);
   }
-  if (!composed_) return encode_slices(utf8, special);
-  SLUICE_ASSIGN(const std::string composed, compose(utf8));
-  return encode_slices(composed, special);
+  std::vector<std::int32_t> ids;
+  if (merges_) {
+    MergeEncoder pairs(vocabulary_, *merges_, whole_pieces_, unknown_ ? &*unknown_ : nullptr);
+    const auto encode_piece = [&](std::string_view piece) { pairs.encode(piece, ids); };
+    SLUICE_TRY(encode_slice(utf8, special, begins, encode_piece, ids));
+  } else if (scores_) {
+    BytePairEncoder pairs(vocabulary_, *scores_, *unknown_);
+    const auto encode_piece = [&](std::string_view piece) { pairs.encode(piece, ids); };
+    SLUICE_TRY(encode_slice(utf8, special, begins, encode_piece, ids));
+  } else {
+    BytePairEncoder pairs(vocabulary_);
+    const auto encode_piece = [&](std::string_view piece) { pairs.encode(piece, ids); };
+    SafetyCuts cuts(utf8);
+    while (const auto slice = cuts.next()) {
+      SLUICE_TRY(encode_slice(*slice, special, begins, encode_piece, ids));
+    }
+  }
+  return ids;
 }
 
 Result<std::vector<std::int32_t>> Tokenizer::encode_prompt(std::string_view utf8) const {
@@ -135,62 +118,59 @@ Result<std::vector<std::int32_t>> Tokenizer::encode_prompt(std::string_view utf8
   return all;
 }
 
-Result<std::vector<std::int32_t>> Tokenizer::encode_slices(std::string_view utf8,
-                                                           Special special) const {
-  std::vector<std::int32_t> ids;
-  if (merges_) {
-    SLUICE_TRY(check_bytes(utf8));
-    MergeEncoder pairs(vocabulary_, *merges_, whole_pieces_);
-    SLUICE_TRY(encode_slice(
-        utf8, special,
-        [&](std::string_view text) {
-          return splitter_.split(text, [&](std::string_view piece) { pairs.encode(piece, ids); });
-        },
-        ids));
-    return ids;
+/// Tokens by their spelling where they may be, and what lies between them.
+Status Tokenizer::encode_slice(std::string_view slice, Special special, bool begins,
+                               EncodePiece encode, std::vector<std::int32_t>& ids) const {
+  const Spellings& spellings = special == Special::as_control ? controls_ : typed_;
+  std::size_t at = 0;
+  while (const auto found = spellings.find_in(slice, at)) {
+    SLUICE_TRY(encode_section(slice.substr(at, found->at - at), begins && at == 0, encode));
+    ids.push_back(found->id);
+    at = found->at + found->size;
   }
-  BytePairEncoder pairs(vocabulary_);
-  SafetyCuts cuts(utf8);
-  while (const auto slice = cuts.next()) {
-    SLUICE_TRY(encode_slice(
-        *slice, special,
-        [&](std::string_view text) {
-          return splitter_.split(text, [&](std::string_view piece) { pairs.encode(piece, ids); });
-        },
-        ids));
+  return encode_section(slice.substr(at), begins && at == 0, encode);
+}
+
+Status Tokenizer::encode_section(std::string_view section, bool begins, EncodePiece encode) const {
+  std::string normal;
+  if (!normalizer_.does_nothing()) {
+    SLUICE_ASSIGN(normal, normalizer_.apply(section, begins));
+    section = normal;
   }
-  return ids;
+  SLUICE_TRY(check_covered(section));
+  if (!marks_spaces_) return splitter_.split(section, encode);
+  std::string spaced;
+  return splitter_.split(section, [&](std::string_view piece) {
+    spaced = replaced(piece, kSpaceSign, " ");
+    encode(spaced);
+  });
 }
 
 /// A text that the vocabulary cannot write would come out with characters missing.
-Status Tokenizer::check_bytes(std::string_view utf8) const {
-  for (std::size_t at = 0; at < utf8.size(); ++at) {
-    const auto byte = static_cast<std::uint8_t>(utf8[at]);
-    if (vocabulary_.byte_token(byte) >= 0) continue;
-    return fail(
-        ErrorKind::usage,
-        "byte 0x{:02X} at offset {} of the text: the model has no token for it; leave it out", byte,
-        at);
+Status Tokenizer::check_covered(std::string_view text) const {
+  if (unknown_ && unknown_->unknown >= 0) return {};
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t size = unknown_ ? read_utf8(text, at).size : 1;
+    const std::string_view part = text.substr(at, size);
+    const bool is_space = marks_spaces_ && part == kSpaceSign;
+    if (!vocabulary_.find(is_space ? " " : part) && !(unknown_ && unknown_->covers(part))) {
+      return fail(ErrorKind::usage,
+                  "byte 0x{:02X} at offset {} of the text: the model has no token for it; leave it "
+                  "out",
+                  static_cast<std::uint8_t>(part[0]), at);
+    }
+    at += size;
   }
   return {};
 }
 
-/// Special tokens where they may be, and what lies between them.
-Status Tokenizer::encode_slice(std::string_view slice, Special special,
-                               FunctionRef<Status(std::string_view)> encode_ordinary,
-                               std::vector<std::int32_t>& ids) const {
-  std::size_t at = 0;
-  while (special == Special::as_control) {
-    const auto found = find_special(slice, at);
-    if (!found) break;
-    SLUICE_TRY(encode_ordinary(slice.substr(at, found->at - at)));
-    ids.push_back(found->id);
-    at = found->at + found->size;
-  }
-  return encode_ordinary(slice.substr(at));
+std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
+  std::string text = joined(ids);
+  if (strips_first_space_ && text.starts_with(' ')) text.erase(0, 1);
+  return text;
 }
 
-std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
+std::string Tokenizer::joined(std::span<const std::int32_t> ids) const {
   Utf8Stream stream;
   std::string text;
   for (const std::int32_t id : ids) text += stream.push(bytes_of(id));
@@ -199,9 +179,9 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
 
 std::uint64_t Tokenizer::memory_bytes() const {
   return sizeof(*this) + (merges_ ? merges_->memory_bytes() : 0) + chat_template_.capacity() +
-         vocabulary_.memory_bytes() + splitter_.memory_bytes() +
-         specials_.capacity() * sizeof(std::int32_t) +
-         special_sizes_.capacity() * sizeof(std::size_t);
+         (scores_ ? scores_->by_id.capacity() * sizeof(std::uint32_t) : 0) +
+         vocabulary_.memory_bytes() + normalizer_.memory_bytes() + splitter_.memory_bytes() +
+         controls_.memory_bytes() + typed_.memory_bytes();
 }
 
 }  // namespace sluice::text

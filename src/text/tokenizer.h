@@ -1,8 +1,7 @@
 // Text to token ids and back: of a tiktoken rank file with Kimi's split expression and special
-// tokens by name (SPEC 9), or of a byte-level BPE vocabulary with merges (TokenizerBuilder).
+// tokens by name (SPEC 9), or of what a TokenizerBuilder made of tokenizer.json or a GGUF file.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -14,8 +13,12 @@
 
 #include "base/function_ref.h"
 #include "base/result.h"
+#include "text/byte_pairs.h"
 #include "text/merges.h"
+#include "text/normalizer.h"
+#include "text/spellings.h"
 #include "text/split.h"
+#include "text/unknown_characters.h"
 #include "text/vocabulary.h"
 
 namespace sluice::text {
@@ -28,7 +31,8 @@ class Tokenizer {
 
   /// What the spelling of a special token is in a text.
   enum class Special {
-    as_text,     ///< text like any other: for all that users, tools and files bring
+    as_text,     ///< text like any other: for all that users, tools and files bring. (Tokens that
+                 ///< the model's makers meant for text are found in it: Gemma's <h1>.)
     as_control,  ///< the token itself, leftmost and longest: for trusted text only
   };
 
@@ -41,9 +45,11 @@ class Tokenizer {
                                  std::string_view config_name = "tokenizer_config.json");
 
   /// The ids of a text. Nothing is put before or behind it. With `as_text` no id is special.
-  /// Fails with ErrorKind::usage, naming the offset, if the text is not UTF-8: what a broken byte
-  /// was meant to be, the user knows better.
-  Result<std::vector<std::int32_t>> encode(std::string_view utf8, Special special) const;
+  /// `begins`: the text is the begin of all that the model sees, or follows one; some tokenizers
+  /// put a space before that. Fails with ErrorKind::usage, naming the offset, if the text is not
+  /// UTF-8: what a broken byte was meant to be, the user knows better.
+  Result<std::vector<std::int32_t>> encode(std::string_view utf8, Special special,
+                                           bool begins = true) const;
 
   /// encode() as text, with what the model wants to see before every text: a token that begins it,
   /// or nothing.
@@ -62,48 +68,54 @@ class Tokenizer {
 
   bool is_special(std::int32_t id) const {
     return id >= 0 && static_cast<std::size_t>(id) < vocabulary_.size() &&
-           !vocabulary_.is_ordinary(id);
+           vocabulary_.kind_of(id) == TokenKind::marker;
   }
-  /// The id of the special token that spells `name`.
-  std::optional<std::int32_t> special_id(std::string_view name) const;
+  /// The id of the token that spells `name` for `as_control`.
+  std::optional<std::int32_t> special_id(std::string_view name) const {
+    return controls_.find(name);
+  }
+  /// Whether no text becomes this token, but a template's spelling of it does.
+  bool is_control(std::int32_t id) const;
 
   /// Number of ids, special ones included: ids are 0 .. vocabulary() - 1.
   std::size_t vocabulary() const { return vocabulary_.size(); }
 
-  /// The text of ids: their bytes joined, each invalid UTF-8 sequence replaced by U+FFFD.
+  /// The text of ids: their bytes joined, each invalid UTF-8 sequence replaced by U+FFFD; without
+  /// the space that the tokenizer put before a text.
   std::string decode(std::span<const std::int32_t> ids) const;
+
+  bool strips_first_space() const { return strips_first_space_; }
+  /// The text of one token, as decode() has it behind others.
+  std::string piece(std::int32_t id) const { return joined({&id, 1}); }
 
   std::uint64_t memory_bytes() const;
 
  private:
-  struct Occurrence {
-    std::size_t at;
-    std::size_t size;
-    std::int32_t id;
-  };
+  using EncodePiece = FunctionRef<void(std::string_view)>;
   Tokenizer(Vocabulary vocabulary, Splitter splitter);
   friend class TokenizerBuilder;
-  Result<std::vector<std::int32_t>> encode_slices(std::string_view utf8, Special special) const;
-  Status check_bytes(std::string_view utf8) const;
-  Status encode_slice(std::string_view slice, Special special,
-                      FunctionRef<Status(std::string_view)> encode_ordinary,
+  Status encode_slice(std::string_view slice, Special special, bool begins, EncodePiece encode,
                       std::vector<std::int32_t>& ids) const;
+  Status encode_section(std::string_view section, bool begins, EncodePiece encode) const;
+  std::string joined(std::span<const std::int32_t> ids) const;
+  Status check_covered(std::string_view text) const;
   static Result<std::vector<std::string>> read_specials(std::string_view config,
                                                         std::string_view file, std::size_t first);
-  Status index_specials(std::string_view file);
-  std::optional<Occurrence> find_special(std::string_view text, std::size_t from) const;
 
   Vocabulary vocabulary_;
+  Normalizer normalizer_;
   Splitter splitter_;
-  std::optional<MergeTable> merges_;  // by these; else by rank
+  std::optional<MergeTable> merges_;          // by these,
+  std::optional<ScoreRanks> scores_;          // or these; else by rank
+  std::optional<UnknownCharacters> unknown_;  // of a vocabulary of characters, not bytes
   bool whole_pieces_ = false;
-  bool composed_ = false;
+  bool marks_spaces_ = false;        // in a text, kSpaceSign stands for a space
+  bool strips_first_space_ = false;  // of a decoded text
   std::vector<std::int32_t> prefix_;
   std::string chat_template_;
   std::string begin_, end_;
-  std::vector<std::int32_t> specials_;      // sorted by spelling
-  std::vector<std::size_t> special_sizes_;  // the different lengths of spellings, longest first
-  std::array<bool, 256> special_starts_{};  // first bytes of spellings
+  Spellings controls_;  // that are looked for in trusted text
+  Spellings typed_;     // in any text
 };
 
 }  // namespace sluice::text

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "text/json.h"
+#include "text/json_fields.h"
 #include "text/small_file.h"
 #include "text/tokenizer_builder.h"
+#include "text/tokenizer_steps.h"
 
 namespace sluice::text {
 namespace {
@@ -92,154 +93,76 @@ class ListPicker {
 };
 
 struct AddedToken {
-  std::int32_t id;
   std::string content;
+  bool special = true;
 };
 
-/// Reads what the tree has; the first fault ends it.
-class Reader {
- public:
-  Reader(const Object& root, std::string_view file) : root_(root), file_(file) {}
-
-  Status check_model() const {
-    const Object& model = member(root_, "model");
-    const std::string type = text_of(model, "type", "BPE");
-    if (type != "BPE") return refuse("model.type", type);
-    for (const char* name : {"byte_fallback", "fuse_unk"}) {
-      if (flag_of(model, name)) return refuse(fmt::format("model.{}", name), "true");
-    }
-    for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-      const std::string text = text_of(model, name, "");
-      if (!text.empty()) return refuse(fmt::format("model.{}", name), text);
-    }
-    const Object& dropout = member(model, "dropout");
-    if (!dropout.is_null() && dropout != 0.0) return refuse("model.dropout", "a number");
-    return {};
-  }
-
-  bool ignores_merges() const { return flag_of(member(root_, "model"), "ignore_merges"); }
-
-  /// Whether texts are composed first.
-  Result<bool> normalizes() const {
-    const Object& normalizer = member(root_, "normalizer");
-    if (normalizer.is_null()) return false;
-    const std::string type = text_of(normalizer, "type", "");
-    if (type == "NFC") return true;
-    if (type == "Sequence" && member(normalizer, "normalizers").empty()) return false;
-    return refuse("normalizer", type);
-  }
-
-  Result<std::vector<std::string>> expressions() const {
-    std::vector<std::string> all;
-    bool byte_level = false;
-    const Object& root = member(root_, "pre_tokenizer");
-    const std::string type = text_of(root, "type", "");
-    const Object list = type == "Sequence" ? member(root, "pretokenizers") : Object::array({root});
-    for (const Object& each : list) SLUICE_TRY(add_expression(each, all, byte_level));
-    if (!byte_level) return refuse("pre_tokenizer", "one without ByteLevel");
-    return all;
-  }
-
-  Result<std::vector<AddedToken>> added_tokens() const {
-    std::vector<AddedToken> tokens;
-    for (const Object& token : member(root_, "added_tokens")) {
-      const Object& id = member(token, "id");
-      const std::string content = text_of(token, "content", "");
-      if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= kMostIds || content.empty()) {
-        return fail(ErrorKind::model_files, "{}: added_tokens: an entry without id or content",
-                    file_);
-      }
-      tokens.push_back({id.get<std::int32_t>(), content});
-    }
-    return tokens;
-  }
-
-  /// Tokens that the post-processor puts before a text.
-  std::vector<std::string> prefix() const {
-    std::vector<std::string> names;
-    const Object& root = member(root_, "post_processor");
-    const bool many = text_of(root, "type", "") == "Sequence";
-    const Object list = many ? member(root, "processors") : Object::array({root});
-    for (const Object& each : list) {
-      if (text_of(each, "type", "") != "TemplateProcessing") continue;
-      for (const Object& piece : member(each, "single")) {
-        const Object& special = member(piece, "SpecialToken");
-        if (special.is_null()) break;  // the text itself
-        names.push_back(text_of(special, "id", ""));
-      }
-    }
-    return names;
-  }
-
- private:
-  static const Object& member(const Object& object, const char* name) {
-    static const Object kNull;
-    if (!object.is_object()) return kNull;
-    const auto found = object.find(name);
-    return found == object.end() ? kNull : *found;
-  }
-  static std::string text_of(const Object& object, const char* name, std::string absent) {
-    const Object& value = member(object, name);
-    return value.is_string() ? value.get<std::string>() : absent;
-  }
-  static bool flag_of(const Object& object, const char* name) {
-    const Object& value = member(object, name);
-    return value.is_boolean() && value.get<bool>();
-  }
-
-  tl::unexpected<Error> refuse(std::string_view what, std::string_view found) const {
-    return fail(
-        ErrorKind::model_files,
-        "{}: {}: '{}' is not supported; only byte-level BPE tokenizers are (token ids still "
-        "work: --ids)",
-        file_, what, found.substr(0, 60));
-  }
-
-  Status add_expression(const Object& each, std::vector<std::string>& all, bool& byte_level) const {
-    const std::string type = text_of(each, "type", "");
-    if (type == "ByteLevel") {
-      byte_level = true;
-      if (flag_of(each, "add_prefix_space")) return refuse("pre_tokenizer", "add_prefix_space");
-      // Without the field: true.
-      if (!member(each, "use_regex").is_boolean() || flag_of(each, "use_regex")) {
-        all.emplace_back(kGpt2Expression);
-      }
-      return {};
-    }
-    if (type == "Digits") {
-      all.emplace_back(flag_of(each, "individual_digits") ? R"(\p{N})" : R"(\p{N}+)");
-      return {};
-    }
-    if (type != "Split") return refuse("pre_tokenizer", type);
-    const std::string expression = text_of(member(each, "pattern"), "Regex", "");
-    if (expression.empty() || flag_of(each, "invert") ||
-        text_of(each, "behavior", "") != "Isolated") {
-      return refuse("pre_tokenizer", "a Split that is not by a Regex, Isolated");
-    }
-    all.push_back(expression);
-    return {};
-  }
-
-  const Object& root_;
-  std::string_view file_;
+/// What the model's part says beside its lists.
+struct Model {
+  bool ignores_merges = false;
+  bool byte_fallback = false;
+  bool fuses_unknown = false;
+  std::string unknown;  // spelling
 };
+
+tl::unexpected<Error> refuse(std::string_view file, std::string_view what, std::string_view found) {
+  return fail(ErrorKind::model_files, "{}: {}: '{}' is not supported (token ids still work: --ids)",
+              file, what, found.substr(0, 60));
+}
+
+Result<Model> read_model(const Object& root, std::string_view file) {
+  const Object& model = member(root, "model");
+  const std::string type = text_of(model, "type", "BPE");
+  if (type != "BPE") return refuse(file, "model.type", type);
+  for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    const std::string text = text_of(model, name);
+    if (!text.empty()) return refuse(file, fmt::format("model.{}", name), text);
+  }
+  const Object& dropout = member(model, "dropout");
+  if (!dropout.is_null() && dropout != 0.0) return refuse(file, "model.dropout", "a number");
+  return Model{flag_of(model, "ignore_merges"), flag_of(model, "byte_fallback"),
+               flag_of(model, "fuse_unk"), text_of(model, "unk_token")};
+}
+
+/// By id.
+Result<std::map<std::size_t, AddedToken>> read_added_tokens(const Object& root,
+                                                            std::string_view file) {
+  std::map<std::size_t, AddedToken> tokens;
+  for (const Object& token : member(root, "added_tokens")) {
+    const Object& id = member(token, "id");
+    const std::string content = text_of(token, "content");
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= kMostIds || content.empty()) {
+      return fail(ErrorKind::model_files, "{}: added_tokens: an entry without id or content", file);
+    }
+    tokens[id.get<std::size_t>()] = {content, flag_of(token, "special", true)};
+  }
+  return tokens;
+}
+
+bool is_byte(std::string_view token) {
+  return token.size() == 6 && token.starts_with("<0x") && token.ends_with('>');
+}
 
 /// Tokens by ascending id; ids without a token become special ones that nothing spells.
-Status add_tokens(Lists& lists, const std::vector<AddedToken>& added, TokenizerBuilder& builder) {
-  std::map<std::int32_t, const std::string*> special;
-  for (const AddedToken& token : added) special[token.id] = &token.content;
+Status add_tokens(Lists& lists, const Model& model, const std::map<std::size_t, AddedToken>& added,
+                  TokenizerBuilder& builder) {
   std::size_t count = lists.tokens.size();
-  if (!special.empty()) {
-    count = std::max(count, static_cast<std::size_t>(special.rbegin()->first) + 1);
-  }
+  if (!added.empty()) count = std::max(count, added.rbegin()->first + 1);
   for (std::size_t id = 0; id < count; ++id) {
-    const auto found = special.find(static_cast<std::int32_t>(id));
-    if (found != special.end()) {
-      SLUICE_TRY(builder.add_special(*found->second));
-    } else if (id < lists.tokens.size() && !lists.tokens[id].empty()) {
-      SLUICE_TRY(builder.add_token(lists.tokens[id]));
-    } else {
+    const auto found = added.find(id);
+    const std::string_view token = id < lists.tokens.size() ? lists.tokens[id] : std::string_view();
+    if (!model.unknown.empty() && token == model.unknown) {
+      SLUICE_TRY(builder.add_unknown(token));
+    } else if (found != added.end() && found->second.special) {
+      SLUICE_TRY(builder.add_special(found->second.content));
+    } else if (found != added.end()) {
+      SLUICE_TRY(builder.add_named(found->second.content, !token.empty()));
+    } else if (token.empty()) {
       SLUICE_TRY(builder.add_special(fmt::format("<|unused_token_{}|>", id)));
+    } else if (model.byte_fallback && is_byte(token)) {
+      SLUICE_TRY(builder.add_byte(token));
+    } else {
+      SLUICE_TRY(builder.add_token(token));
     }
   }
   lists.tokens = {};
@@ -285,25 +208,33 @@ Result<Tokenizer> parse_tokenizer_json(std::string_view text, ChatFiles chat,
     return fail(ErrorKind::model_files, "{}: not a JSON object; download the file again", name);
   }
   if (!lists.fault.empty()) return fail(ErrorKind::model_files, "{}: {}", name, lists.fault);
-  const Reader reader(root, name);
-  SLUICE_TRY(reader.check_model());
+  SLUICE_ASSIGN(const Model model, read_model(root, name));
+  SLUICE_ASSIGN(TokenizerSteps steps, read_tokenizer_steps(root, name));
+  SLUICE_ASSIGN(const auto added, read_added_tokens(root, name));
+  if (model.byte_fallback && steps.byte_level) {
+    return refuse(name, "model.byte_fallback", "true, in the byte-level alphabet");
+  }
+  using Alphabet = TokenizerBuilder::Alphabet;
+  TokenizerBuilder builder(std::string(name),
+                           steps.byte_level ? Alphabet::bytes : Alphabet::characters);
+  SLUICE_TRY(add_tokens(lists, model, added, builder));
+  SLUICE_TRY(builder.begin_merges(lists.merges.size()));
+  for (const auto& [left, right] : lists.merges) SLUICE_TRY(builder.add_merge(left, right));
   TokenizerBuilder::Extras extras;
   extras.chat_template = std::move(chat.chat_template);
   extras.begin = std::move(chat.begin);
   extras.end = std::move(chat.end);
-  SLUICE_ASSIGN(extras.composed, reader.normalizes());
-  PreTokenizer pre_tokenizer;
-  SLUICE_ASSIGN(pre_tokenizer.expressions, reader.expressions());
-  pre_tokenizer.whole_pieces = reader.ignores_merges();
-  SLUICE_ASSIGN(const std::vector<AddedToken> added, reader.added_tokens());
-  TokenizerBuilder builder{std::string(name)};
-  SLUICE_TRY(add_tokens(lists, added, builder));
-  SLUICE_TRY(builder.begin_merges(lists.merges.size()));
-  for (const auto& [left, right] : lists.merges) SLUICE_TRY(builder.add_merge(left, right));
-  for (const std::string& prefix : reader.prefix()) {
-    const auto token = std::ranges::find(added, prefix, &AddedToken::content);
-    if (token != added.end()) extras.prefix.push_back(token->id);
+  extras.normalizer = std::move(steps.normalizer);
+  extras.fused_unknown = model.fuses_unknown;
+  extras.strips_first_space = steps.strips_first_space;
+  for (const std::string& prefix : read_prefix(root)) {
+    for (const auto& [id, token] : added) {
+      if (token.content == prefix) extras.prefix.push_back(static_cast<std::int32_t>(id));
+    }
   }
+  PreTokenizer pre_tokenizer;
+  pre_tokenizer.cuts = std::move(steps.cuts);
+  pre_tokenizer.whole_pieces = model.ignores_merges;
   return builder.finish(pre_tokenizer, std::move(extras));
 }
 

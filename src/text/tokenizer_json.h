@@ -1,4 +1,5 @@
-// Hugging Face's tokenizer.json, as far as it says "byte-level BPE".
+// Hugging Face's tokenizer.json, as far as it says "BPE": of bytes, or of characters as
+// SentencePiece has it.
 #pragma once
 
 #include <filesystem>
@@ -12,8 +13,8 @@ namespace sluice::text {
 
 /// Reads tokenizer.json in `folder`, and the chat template of tokenizer_config.json or
 /// chat_template.jinja beside it. ErrorKind::model_files, naming the part, for whatever is wrong or
-/// not supported: another model than BPE, another normalizer than NFC, another pre-tokenizer than
-/// Split, Digits and ByteLevel.
+/// not supported: another model than BPE (WordPiece, Unigram), or a step that
+/// read_tokenizer_steps() does not know.
 Result<Tokenizer> load_tokenizer_json(const std::filesystem::path& folder);
 
 /// What files beside tokenizer.json say about conversations; empty where they do not.

@@ -119,16 +119,16 @@ Status Vocabulary::read_line(std::string_view line) {
   return {};
 }
 
-Status Vocabulary::append(std::string_view bytes, bool ordinary) {
+Status Vocabulary::append(std::string_view bytes, TokenKind kind) {
   if (bytes.size() > kLongestToken) {
     return fail(ErrorKind::model_files, "token {} has {} bytes; at most {} are accepted", size(),
                 bytes.size(), kLongestToken);
   }
-  if (ordinary) {
+  if (kind == TokenKind::text) {
     longest_ = std::max(longest_, bytes.size());
   } else {
-    hidden_.resize(size() + 1);
-    hidden_[size()] = true;
+    kinds_.resize(size() + 1);  // those between are text
+    kinds_[size()] = kind;
   }
   arena_.insert(arena_.end(), bytes.begin(), bytes.end());
   offsets_.push_back(static_cast<std::uint32_t>(arena_.size()));
@@ -137,13 +137,13 @@ Status Vocabulary::append(std::string_view bytes, bool ordinary) {
 
 Status Vocabulary::index(std::string_view file, bool all_bytes) {
   ranks_ = size();
-  if (!hidden_.empty()) hidden_.resize(ranks_);
+  kinds_.shrink_to_fit();
   arena_.shrink_to_fit();
   offsets_.shrink_to_fit();
   slots_.assign(std::bit_ceil(std::max<std::size_t>(ranks_ + ranks_ / 2, 2)), kFree);
   const std::size_t mask = slots_.size() - 1;
   for (std::uint32_t id = 0; id < ranks_; ++id) {
-    if (!is_ordinary(static_cast<std::int32_t>(id))) continue;
+    if (kind_of(static_cast<std::int32_t>(id)) != TokenKind::text) continue;
     const std::string_view bytes = bytes_of(static_cast<std::int32_t>(id));
     std::size_t slot = hash_of(bytes) & mask;
     for (std::size_t chain = 0; slots_[slot] != kFree; ++chain, slot = (slot + 1) & mask) {
@@ -204,7 +204,7 @@ std::optional<std::int32_t> Vocabulary::find(std::string_view bytes) const {
 }
 
 std::uint64_t Vocabulary::memory_bytes() const {
-  return arena_.capacity() + hidden_.capacity() / 8 +
+  return arena_.capacity() + kinds_.capacity() +
          (offsets_.capacity() + slots_.capacity()) * sizeof(std::uint32_t);
 }
 

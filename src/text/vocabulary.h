@@ -14,6 +14,14 @@
 
 namespace sluice::text {
 
+/// How a token comes to be.
+enum class TokenKind : std::uint8_t {
+  text,    ///< found by its bytes
+  named,   ///< text that is found only by its spelling: a user's token, or one that nothing spells
+  byte,    ///< a byte of a character that is no token
+  marker,  ///< special: what a format writes, and no text becomes
+};
+
 /// The mergeable tokens of a tiktoken rank file (id = rank), and behind them special tokens, which
 /// have bytes but are never found by them. One arena of bytes, offsets, and an open-addressing
 /// table: about 18 bytes per token with K3's 163,584.
@@ -29,11 +37,10 @@ class Vocabulary {
 
   /// An empty vocabulary, to be filled with append() and closed with index().
   Vocabulary() = default;
-  /// Gives the next id to a token. One that is not `ordinary` is never found by its bytes.
-  /// ErrorKind::model_files if it is too long.
-  Status append(std::string_view bytes, bool ordinary);
+  /// Gives the next id to a token. ErrorKind::model_files if it is too long.
+  Status append(std::string_view bytes, TokenKind kind);
   /// After the last append(): makes tokens findable. Fails with ErrorKind::model_files if two
-  /// ordinary tokens have the same bytes, or, with `all_bytes`, a single byte is missing.
+  /// tokens of kind text have the same bytes, or, with `all_bytes`, a single byte is missing.
   Status index(std::string_view file, bool all_bytes);
 
   /// Gives the next ids to special tokens with these spellings, in order.
@@ -41,10 +48,11 @@ class Vocabulary {
 
   /// Number of mergeable tokens; their ids are below it. (Of a rank file.)
   std::size_t ranks() const { return ranks_; }
-  /// Whether text can become this token.
-  bool is_ordinary(std::int32_t id) const {
+  /// Of an id below size().
+  TokenKind kind_of(std::int32_t id) const {
     const auto at = static_cast<std::size_t>(id);
-    return id >= 0 && at < ranks_ && (hidden_.empty() || !hidden_[at]);
+    if (at >= ranks_) return TokenKind::marker;
+    return at < kinds_.size() ? kinds_[at] : TokenKind::text;
   }
   /// Number of all tokens.
   std::size_t size() const { return offsets_.size() - 1; }
@@ -65,7 +73,7 @@ class Vocabulary {
   std::vector<char> arena_;
   std::vector<std::uint32_t> offsets_{0};  // [size() + 1], into arena_
   std::vector<std::uint32_t> slots_;       // a power of two; an id, or kFree
-  std::vector<bool> hidden_;               // by id, if any below ranks_ is not ordinary
+  std::vector<TokenKind> kinds_;           // by id, up to the last one that is not text
   std::size_t ranks_ = 0;
   std::size_t longest_ = 0;  // bytes of the longest mergeable token
   std::array<std::int32_t, 256> byte_tokens_{};

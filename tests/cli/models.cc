@@ -10,6 +10,21 @@
 #include <iterator>
 
 namespace sluice::cli {
+namespace {
+
+fs::path real_models() {
+  if (const char* named = std::getenv("SLUICE_TEST_MODELS")) return named;
+  if (const char* cache = std::getenv("XDG_CACHE_HOME")) {
+    return fs::path(cache) / "sluice/test-models";
+  }
+  const char* const home = std::getenv("HOME");
+  return fs::path(home == nullptr ? "" : home) / ".cache/sluice/test-models";
+}
+
+}  // namespace
+
+// Before main(): tests give the program a cache folder of its own.
+const fs::path kRealModels = real_models();
 
 std::string read_file(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);

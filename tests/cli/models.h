@@ -16,6 +16,9 @@ using Json = nlohmann::json;
 inline const std::string kNano = SLUICE_SOURCE_DIR "/models/k3-nano";
 inline const std::string kTiny = SLUICE_SOURCE_DIR "/tests/golden/k3-tiny/checkpoint";
 
+/// Where scripts/fetch-test-models puts real models: of the user's environment, which tests change.
+extern const fs::path kRealModels;
+
 std::string read_file(const fs::path& path);
 void write_file(const fs::path& path, std::string_view bytes);
 

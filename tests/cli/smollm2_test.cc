@@ -2,31 +2,16 @@
 // repository; scripts/fetch-test-models gets it, and without it these tests are skipped.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "cli/models.h"
 #include "cli/program.h"
 
 namespace sluice::cli {
 namespace {
 
-/// Where scripts/fetch-test-models puts models.
-fs::path models_folder() {
-  if (const char* named = std::getenv("SLUICE_TEST_MODELS")) return named;
-  if (const char* cache = std::getenv("XDG_CACHE_HOME")) {
-    return fs::path(cache) / "sluice/test-models";
-  }
-  const char* const home = std::getenv("HOME");
-  return fs::path(home == nullptr ? "" : home) / ".cache/sluice/test-models";
-}
-
-// Before main(): tests give the program a cache folder of its own.
-const fs::path kModels = models_folder();
-
 class SmolLm2 : public ::testing::Test {
  protected:
   void SetUp() override {
-    model_ = (kModels / "SmolLM2-135M-Instruct.Q4_1.gguf").string();
+    model_ = (kRealModels / "SmolLM2-135M-Instruct.Q4_1.gguf").string();
     if (!fs::exists(model_)) GTEST_SKIP() << model_ << " is not there: scripts/fetch-test-models";
     golden_ = golden_of("smollm2");
   }
