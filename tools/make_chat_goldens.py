@@ -113,6 +113,190 @@ You are a helpful AI assistant.<|im_end|>
 {% for x in [] %}{% else %}empty{% endfor %}
 {{ messages[0].content | length }} {{ messages[0]['content'][0] }} {{ messages[0].missing is defined }} {{ 'Title case'|capitalize }}
 """,
+    # In the style of Gemma 3's: contents may be lists of parts, a system message goes before the first
+    # user's.
+    "gemma": """{{ bos_token }}
+{%- if messages[0]['role'] == 'system' -%}
+    {%- if messages[0]['content'] is string -%}
+        {%- set before = messages[0]['content'] + '\n\n' -%}
+    {%- else -%}
+        {%- set before = messages[0]['content'][0]['text'] + '\n\n' -%}
+    {%- endif -%}
+    {%- set turns = messages[1:] -%}
+{%- else -%}
+    {%- set before = "" -%}
+    {%- set turns = messages -%}
+{%- endif -%}
+{%- for message in turns -%}
+    {%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) -%}
+        {{ raise_exception("Conversation roles must alternate user/assistant/user/assistant/...") }}
+    {%- endif -%}
+    {%- set role = "model" if message['role'] == 'assistant' else message['role'] -%}
+    {{ '<start_of_turn>' + role + '\n' + (before if loop.first else "") }}
+    {%- if message['content'] is string -%}
+        {{ message['content'] | trim }}
+    {%- elif message['content'] is iterable -%}
+        {%- for item in message['content'] -%}
+            {%- if item['type'] == 'image' -%}
+                {{ '<start_of_image>' }}
+            {%- elif item['type'] == 'text' -%}
+                {{ item['text'] | trim }}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- else -%}
+        {{ raise_exception("Invalid content type") }}
+    {%- endif -%}
+    {{ '<end_of_turn>\n' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{ '<start_of_turn>model\n' }}
+{%- endif -%}
+""",
+    # In the style of Llama 3.1's: tools in the user's turn, built-in ones named in the system's.
+    "llama-3": """{{- bos_token }}
+{%- if custom_tools is defined %}{% set tools = custom_tools %}{% endif %}
+{%- if not tools_in_user_message is defined %}{% set tools_in_user_message = true %}{% endif %}
+{%- if not date_string is defined %}
+    {%- if strftime_now is defined %}{% set date_string = strftime_now("%d %b %Y") %}
+    {%- else %}{% set date_string = "26 Jul 2024" %}{% endif %}
+{%- endif %}
+{%- if not tools is defined %}{% set tools = none %}{% endif %}
+{%- if messages[0]['role'] == 'system' %}
+    {%- set system_message = messages[0]['content']|trim %}{% set messages = messages[1:] %}
+{%- else %}{% set system_message = "" %}{% endif %}
+{{- "<|start_header_id|>system<|end_header_id|>\n\n" }}
+{%- if builtin_tools is defined or tools is not none %}{{- "Environment: ipython\n" }}{% endif %}
+{%- if builtin_tools is defined %}
+    {{- "Tools: " + builtin_tools | reject('equalto', 'code_interpreter') | join(", ") + "\n\n" }}
+{%- endif %}
+{{- "Today Date: " + date_string + "\n\n" }}
+{{- system_message + "<|eot_id|>" }}
+{%- if tools_in_user_message and not tools is none %}
+    {%- if messages | length != 0 %}
+        {%- set first = messages[0]['content']|trim %}{% set messages = messages[1:] %}
+    {%- else %}{{- raise_exception("no first user message") }}{% endif %}
+    {{- '<|start_header_id|>user<|end_header_id|>\n\nFunctions:\n\n' -}}
+    {%- for t in tools %}{{- t | tojson(indent=4) }}{{- "\n\n" }}{% endfor %}
+    {{- first + "<|eot_id|>" }}
+{%- endif %}
+{%- for message in messages %}
+    {%- if not (message.role == 'ipython' or message.role == 'tool' or 'tool_calls' in message) %}
+        {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' + message['content'] | trim + '<|eot_id|>' }}
+    {%- elif 'tool_calls' in message %}
+        {%- if not message.tool_calls|length == 1 %}{{- raise_exception("one call at a time") }}{% endif %}
+        {%- set tool_call = message.tool_calls[0].function %}
+        {{- '<|start_header_id|>assistant<|end_header_id|>\n\n{"name": "' + tool_call.name + '", "parameters": ' }}
+        {{- tool_call.arguments | tojson }}{{- "}<|eot_id|>" }}
+    {%- elif message.role == "tool" or message.role == "ipython" %}
+        {{- "<|start_header_id|>ipython<|end_header_id|>\n\n" }}
+        {%- if message.content is mapping or message.content is iterable and message.content is not string %}
+            {{- message.content | tojson }}
+        {%- else %}{{- message.content }}{% endif %}
+        {{- "<|eot_id|>" }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}
+""",
+    # In the style of Qwen 2.5's and 3's: tools in the system's turn, calls and results in tags.
+    "qwen": """{%- if tools %}
+    {{- '<|im_start|>system\n' }}
+    {%- if messages[0]['role'] == 'system' %}{{- messages[0]['content'] }}
+    {%- else %}{{- 'You are a helpful assistant.' }}{%- endif %}
+    {{- "\n\n# Tools\n\n<tools>" }}
+    {%- for tool in tools %}{{- "\n" }}{{- tool | tojson }}{%- endfor %}
+    {{- "\n</tools><|im_end|>\n" }}
+{%- else %}
+    {%- if messages[0]['role'] == 'system' %}{{- '<|im_start|>system\n' + messages[0]['content'] + '<|im_end|>\n' }}
+    {%- else %}{{- '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}{%- endif %}
+{%- endif %}
+{%- for message in messages %}
+    {%- if (message.role == "user") or (message.role == "system" and not loop.first) or (message.role == "assistant" and not message.tool_calls) %}
+        {{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>' + '\n' }}
+    {%- elif message.role == "assistant" %}
+        {{- '<|im_start|>' + message.role }}
+        {%- if message.content %}{{- '\n' + message.content }}{%- endif %}
+        {%- for tool_call in message.tool_calls %}
+            {%- if tool_call.function is defined %}{%- set tool_call = tool_call.function %}{%- endif %}
+            {{- '\n<tool_call>\n{"name": "' }}{{- tool_call.name }}{{- '", "arguments": ' }}
+            {{- tool_call.arguments if tool_call.arguments is string else tool_call.arguments | tojson }}{{- '}\n</tool_call>' }}
+        {%- endfor %}
+        {{- '<|im_end|>\n' }}
+    {%- elif message.role == "tool" %}
+        {%- if (loop.index0 == 0) or (messages[loop.index0 - 1].role != "tool") %}{{- '<|im_start|>user' }}{%- endif %}
+        {{- '\n<tool_response>\n' }}{{- message.content }}{{- '\n</tool_response>' }}
+        {%- if loop.last or (messages[loop.index0 + 1].role != "tool") %}{{- '<|im_end|>\n' }}{%- endif %}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}
+""",
+    # In the style of Mistral's: turns without tools are counted, and the last user's turn gets them.
+    "mistral": """{%- if messages[0]["role"] == "system" %}
+    {%- set system_message = messages[0]["content"] %}
+    {%- set loop_messages = messages[1:] %}
+{%- else %}
+    {%- set loop_messages = messages %}
+{%- endif %}
+{%- if not tools is defined %}
+    {%- set tools = none %}
+{%- endif %}
+{%- set user_messages = loop_messages | selectattr("role", "equalto", "user") | list %}
+{%- set ns = namespace() %}
+{%- set ns.index = 0 %}
+{%- for message in loop_messages %}
+    {%- if not (message.role == "tool" or message.role == "tool_results" or (message.tool_calls is defined and message.tool_calls is not none)) %}
+        {%- if (message["role"] == "user") != (ns.index % 2 == 0) %}
+            {{- raise_exception("After the optional system message, conversation roles must alternate user/assistant/user/assistant/...") }}
+        {%- endif %}
+        {%- set ns.index = ns.index + 1 %}
+    {%- endif %}
+{%- endfor %}
+{{- bos_token }}
+{%- for message in loop_messages %}
+    {%- if message["role"] == "user" %}
+        {%- if tools is not none and (message == user_messages[-1]) %}
+            {{- "[AVAILABLE_TOOLS] [" }}
+            {%- for tool in tools %}
+                {%- set tool = tool.function %}
+                {{- '{"type": "function", "function": {' }}
+                {%- for key, val in tool.items() if key != "return" %}
+                    {%- if val is string %}
+                        {{- '"' + key + '": "' + val + '"' }}
+                    {%- else %}
+                        {{- '"' + key + '": ' + val|tojson }}
+                    {%- endif %}
+                    {%- if not loop.last %}{{- ", " }}{%- endif %}
+                {%- endfor %}
+                {{- "}}" }}
+                {%- if not loop.last %}{{- ", " }}{%- else %}{{- "]" }}{%- endif %}
+            {%- endfor %}
+            {{- "[/AVAILABLE_TOOLS]" }}
+        {%- endif %}
+        {%- if loop.last and system_message is defined %}
+            {{- "[INST] " + system_message + "\n\n" + message["content"] + "[/INST]" }}
+        {%- else %}
+            {{- "[INST] " + message["content"] + "[/INST]" }}
+        {%- endif %}
+    {%- elif message.tool_calls is defined and message.tool_calls is not none %}
+        {{- "[TOOL_CALLS] [" }}
+        {%- for tool_call in message.tool_calls %}
+            {%- set out = tool_call.function|tojson %}
+            {{- out[:-1] }}
+            {%- if not tool_call.id is defined or tool_call.id|length != 9 %}
+                {{- raise_exception("Tool call IDs should be alphanumeric strings with length 9!") }}
+            {%- endif %}
+            {{- ', "id": "' + tool_call.id + '"}' }}
+            {%- if not loop.last %}{{- ", " }}{%- else %}{{- "]" + eos_token }}{%- endif %}
+        {%- endfor %}
+    {%- elif message["role"] == "assistant" %}
+        {{- " " + message["content"]|trim + eos_token}}
+    {%- elif message["role"] == "tool_results" or message["role"] == "tool" %}
+        {{- '[TOOL_RESULTS] {"content": ' + message.content|string + ", " }}
+        {{- '"call_id": "' + message.tool_call_id + '"}[/TOOL_RESULTS]' }}
+    {%- else %}
+        {{- raise_exception("Only user and assistant roles are supported, with the exception of an initial optional system message!") }}
+    {%- endif %}
+{%- endfor %}
+""",
 }
 
 SYSTEM = {"role": "system", "content": " Be brief.\n"}
@@ -123,6 +307,11 @@ THOUGHT = [{"role": "user", "content": "Q"},
            {"role": "user", "content": "More <|im_end|> please"},
            {"role": "assistant", "content": "B", "reasoning_content": "because"}]
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+CALLED = [{"role": "assistant", "content": "", "tool_calls": [
+              {"id": "call12345", "type": "function",
+               "function": {"name": "f", "arguments": "{\"x\": \"<|im_end|>\"}"}}]},
+          {"role": "tool", "tool_call_id": "call12345", "content": "42"},
+          {"role": "assistant", "content": "It is 42."}, {"role": "user", "content": "Thanks"}]
 CASES = [
     dict(messages=TALK, add_generation_prompt=True),
     dict(messages=[SYSTEM] + TALK, add_generation_prompt=True),
@@ -130,6 +319,7 @@ CASES = [
     dict(messages=THOUGHT, add_generation_prompt=True, enable_thinking=False),
     dict(messages=TALK[:1], add_generation_prompt=True, tools=TOOLS),
     dict(messages=[TALK[0], TALK[0]], add_generation_prompt=True),
+    dict(messages=[SYSTEM, TALK[0]] + CALLED, add_generation_prompt=True, tools=TOOLS),
 ]
 
 
@@ -138,9 +328,11 @@ def raise_exception(message):
 
 
 def main(out):
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True,
+                                                extensions=["jinja2.ext.loopcontrols"])
     environment.globals["raise_exception"] = raise_exception
-    environment.filters["tojson"] = lambda x, **_: json.dumps(x, ensure_ascii=False)
+    environment.filters["tojson"] = lambda x, indent=None: json.dumps(
+        x, ensure_ascii=False, indent=indent)
     golden = []
     for name, source in TEMPLATES.items():
         template = environment.from_string(source)

@@ -115,11 +115,18 @@ Result<Value> join(const List& list, const Value* separator) {
 
 /// With indent=N: a member per line. Otherwise as Python's json.dumps.
 Result<Value> to_json_text(const Value& value, const Arguments& arguments) {
+  constexpr std::int64_t kMostIndent = 16;
+  std::string json = python_json(value.to_json(), JsonForm::spaced);
   const Value* const indent = arguments.get(99, "indent");
   if (indent != nullptr && !indent->is_none()) {
-    return fail(ErrorKind::usage, "tojson with an indent is not understood");
+    const std::int64_t* const spaces = indent->as_integer();
+    if (spaces == nullptr || *spaces < 0 || *spaces > kMostIndent) {
+      return fail(ErrorKind::usage, "tojson with an indent that is not 0 to {}", kMostIndent);
+    }
+    json = indented_json(json, static_cast<std::size_t>(*spaces));
+    if (json.size() > kMostBytes) return fail(ErrorKind::usage, "a text grows beyond all bounds");
   }
-  return Value::text(python_json(value.to_json(), JsonForm::spaced), kOtherData);
+  return Value::text(std::move(json), kOtherData);
 }
 
 Result<Value> list_filter(std::string_view name, const List& list, const Arguments& arguments) {

@@ -261,4 +261,38 @@ void append_json_escaped(std::string_view text, std::string& out) {
 
 bool is_json_number(const Json& value) { return value.is_number() || value.is_binary(); }
 
+std::string indented_json(std::string_view spaced, std::size_t indent) {
+  std::string out;
+  std::size_t depth = 0;
+  bool in_string = false;
+  const auto new_line = [&] { out += '\n' + std::string(depth * indent, ' '); };
+  for (std::size_t at = 0; at < spaced.size(); ++at) {
+    const char c = spaced[at];
+    const bool is_empty = spaced.substr(at, 2) == "{}" || spaced.substr(at, 2) == "[]";
+    if (in_string && c == '\\') {
+      out += spaced.substr(at++, 2);
+    } else if (in_string || c == '"') {
+      in_string = in_string != (c == '"');
+      out += c;
+    } else if (is_empty) {
+      out += spaced.substr(at++, 2);
+    } else if (c == '{' || c == '[') {
+      out += c;
+      ++depth;
+      new_line();
+    } else if (c == '}' || c == ']') {
+      --depth;
+      new_line();
+      out += c;
+    } else if (c == ',') {
+      out += c;
+      new_line();
+      ++at;  // the space behind it
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
 }  // namespace sluice::text

@@ -43,6 +43,10 @@ enum class JsonForm {
 /// choice of escapes. The value is nested kJsonDepth deep at most.
 std::string python_json(const Json& value, JsonForm form);
 
+/// What python_json() wrote in form `spaced`, a line for each item, as Python's json.dumps does it
+/// with this `indent`.
+std::string indented_json(std::string_view spaced, std::size_t indent);
+
 /// Appends `text` as the inside of a JSON string (without quotes).
 void append_json_escaped(std::string_view text, std::string& out);
 

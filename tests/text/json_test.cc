@@ -23,6 +23,22 @@ TEST(Json, WritesEveryValueAsPythonDoes) {
   }
 }
 
+TEST(Json, IndentsAsPythonDoes) {
+  EXPECT_EQ(indented_json(R"({"a": [1, "x, {\"y\"}: []"], "b": {}, "c": [], "d": {"e": null}})", 2),
+            R"({
+  "a": [
+    1,
+    "x, {\"y\"}: []"
+  ],
+  "b": {},
+  "c": [],
+  "d": {
+    "e": null
+  }
+})");
+  EXPECT_EQ(indented_json("[1, 2]", 0), "[\n1,\n2\n]");
+}
+
 TEST(Json, RefusesWhatPythonRefuses) {
   const Json table = golden("python.json");
   for (const Json& text : table["not_json"]) {
