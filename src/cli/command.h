@@ -30,6 +30,7 @@ Registered add_tokenize(CLI::App& program);
 Registered add_synth(CLI::App& program);
 Registered add_pack(CLI::App& program);
 Registered add_verify(CLI::App& program);
+Registered add_perplexity(CLI::App& program);
 Registered add_plan(CLI::App& program);
 Registered add_bench(CLI::App& program);
 Registered add_doctor(CLI::App& program);

@@ -118,7 +118,8 @@ class Logits final : public Command {
 
   Status execute() override {
     SLUICE_TRY(check_files());
-    SLUICE_ASSIGN(const std::vector<std::int32_t> ids, prompt_ids());
+    SLUICE_ASSIGN(const std::vector<std::int32_t> ids,
+                  prompt_ids(options_.prompt, options_.compute.model));
     SLUICE_ASSIGN(StatisticsOutput statistics, StatisticsOutput::prepare(options_.compute));
     engine::EngineOptions engine_asked = engine_options(options_.compute, ids.size());
     engine_asked.all_logits = true;
@@ -142,13 +143,6 @@ class Logits final : public Command {
       if (!path.empty()) SLUICE_TRY(NpyFile::check(path));
     }
     return {};
-  }
-
-  Result<std::vector<std::int32_t>> prompt_ids() const {
-    SLUICE_ASSIGN(const std::string text, read_prompt(options_.prompt));
-    if (!options_.prompt.has_text()) return options_.prompt.ids;
-    SLUICE_ASSIGN(const text::Tokenizer tokenizer, load_tokenizer(options_.compute.model));
-    return tokenizer.encode_prompt(text);
   }
 
   Status record(engine::Engine& engine, model::SequenceState& sequence,

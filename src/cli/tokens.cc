@@ -25,4 +25,12 @@ Result<std::vector<std::int32_t>> end_ids(const text::Tokenizer* tokenizer,
   return ids;
 }
 
+Result<std::vector<std::int32_t>> prompt_ids(const PromptOptions& prompt,
+                                             const std::filesystem::path& model) {
+  SLUICE_ASSIGN(const std::string text, read_prompt(prompt));
+  if (!prompt.has_text()) return prompt.ids;
+  SLUICE_ASSIGN(const text::Tokenizer tokenizer, load_tokenizer(model));
+  return tokenizer.encode_prompt(text);
+}
+
 }  // namespace sluice::cli

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/prompt.h"
 #include "model/network.h"
 #include "text/stop_ids.h"
 #include "text/tokenizer.h"
@@ -21,5 +22,10 @@ Result<text::Tokenizer> load_tokenizer(const std::filesystem::path& model);
 Result<std::vector<std::int32_t>> end_ids(const text::Tokenizer* tokenizer,
                                           const std::filesystem::path& folder,
                                           const model::Shape& shape);
+
+/// The ids of a prompt as it stands: those given, or those of its text, begun as the model wants
+/// it.
+Result<std::vector<std::int32_t>> prompt_ids(const PromptOptions& prompt,
+                                             const std::filesystem::path& model);
 
 }  // namespace sluice::cli
