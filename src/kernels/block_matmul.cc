@@ -24,31 +24,6 @@ void block_matmul(const Rows& w, const float* x, std::size_t positions, float* y
 
 #else
 
-struct Q4_0 {
-  static constexpr std::size_t kColumns = 32;
-  static constexpr std::size_t kBytes = 18;
-  template <class Adder>
-  static HWY_INLINE void decode(const std::uint8_t* block, Adder& adder) {
-    const Floats scale = half_everywhere(block);
-    const Bytes16 pairs = load16(block + 2);
-    adder.template add<0>(minus(lower_nibbles(pairs), 8), scale);
-    adder.template add<1>(minus(upper_nibbles(pairs), 8), scale);
-  }
-};
-
-struct Q4_1 {
-  static constexpr std::size_t kColumns = 32;
-  static constexpr std::size_t kBytes = 20;
-  template <class Adder>
-  static HWY_INLINE void decode(const std::uint8_t* block, Adder& adder) {
-    const Floats scale = half_everywhere(block);
-    const Floats minimum = half_everywhere(block + 2);
-    const Bytes16 pairs = load16(block + 4);
-    adder.template add<0>(as_codes(lower_nibbles(pairs)), scale, minimum);
-    adder.template add<1>(as_codes(upper_nibbles(pairs)), scale, minimum);
-  }
-};
-
 /// 16 where one of 16 bits is set; they begin at byte kFirst of the four at `bits`.
 template <std::size_t kFirst>
 HWY_INLINE Bytes16 fifth_bits(const std::uint8_t* bits) {
@@ -65,32 +40,38 @@ HWY_INLINE Bytes16 fifth_bits(const std::uint8_t* bits) {
   return where_set(hn::TableLookupBytes(all, hn::Load(tag, kByte)), hn::Load(tag, kBit), 16);
 }
 
-struct Q5_0 {
+/// A scale, in some formats an offset, in some a fifth bit for each code, and the codes' nibbles.
+template <bool kOffset, bool kFifth>
+struct Nibbles {
   static constexpr std::size_t kColumns = 32;
-  static constexpr std::size_t kBytes = 22;
+  static constexpr std::size_t kFifths = kOffset ? 4 : 2;  // where they begin
+  static constexpr std::size_t kCodes = kFifths + (kFifth ? 4 : 0);
+  static constexpr std::size_t kBytes = kCodes + 16;
   template <class Adder>
   static HWY_INLINE void decode(const std::uint8_t* block, Adder& adder) {
     const Floats scale = half_everywhere(block);
-    const Bytes16 pairs = load16(block + 6);
-    adder.template add<0>(minus(hn::Or(lower_nibbles(pairs), fifth_bits<0>(block + 2)), 16), scale);
-    adder.template add<1>(minus(hn::Or(upper_nibbles(pairs), fifth_bits<2>(block + 2)), 16), scale);
+    const Bytes16 pairs = load16(block + kCodes);
+    Bytes16 first = lower_nibbles(pairs);
+    Bytes16 second = upper_nibbles(pairs);
+    if constexpr (kFifth) {
+      first = hn::Or(first, fifth_bits<0>(block + kFifths));
+      second = hn::Or(second, fifth_bits<2>(block + kFifths));
+    }
+    if constexpr (kOffset) {
+      const Floats minimum = half_everywhere(block + 2);
+      adder.template add<0>(as_codes(first), scale, minimum);
+      adder.template add<1>(as_codes(second), scale, minimum);
+    } else {
+      constexpr int kBias = kFifth ? 16 : 8;
+      adder.template add<0>(minus(first, kBias), scale);
+      adder.template add<1>(minus(second, kBias), scale);
+    }
   }
 };
-
-struct Q5_1 {
-  static constexpr std::size_t kColumns = 32;
-  static constexpr std::size_t kBytes = 24;
-  template <class Adder>
-  static HWY_INLINE void decode(const std::uint8_t* block, Adder& adder) {
-    const Floats scale = half_everywhere(block);
-    const Floats minimum = half_everywhere(block + 2);
-    const Bytes16 pairs = load16(block + 8);
-    adder.template add<0>(as_codes(hn::Or(lower_nibbles(pairs), fifth_bits<0>(block + 4))), scale,
-                          minimum);
-    adder.template add<1>(as_codes(hn::Or(upper_nibbles(pairs), fifth_bits<2>(block + 4))), scale,
-                          minimum);
-  }
-};
+using Q4_0 = Nibbles<false, false>;
+using Q4_1 = Nibbles<true, false>;
+using Q5_0 = Nibbles<false, true>;
+using Q5_1 = Nibbles<true, true>;
 
 struct Q8_0 {
   static constexpr std::size_t kColumns = 32;
@@ -110,9 +91,7 @@ struct Iq4Nl {
   static HWY_INLINE void decode(const std::uint8_t* block, Adder& adder) {
     const Floats scale = half_everywhere(block);
     const Codes16 table = non_linear_values();
-    const Bytes16 pairs = load16(block + 2);
-    adder.template add<0>(hn::TableLookupBytes(table, as_codes(lower_nibbles(pairs))), scale);
-    adder.template add<1>(hn::TableLookupBytes(table, as_codes(upper_nibbles(pairs))), scale);
+    add_from_table<0>(table, load16(block + 2), scale, adder);
   }
 };
 
@@ -128,9 +107,7 @@ struct Mxfp4Blocks {
     const std::uint32_t bits = exponent < 2 ? 0x00200000u << exponent : (exponent - 1) << 23;
     const Floats scale = hn::BitCast(FloatTag(), hn::Set(BitsTag(), bits));
     const Codes16 table = hn::Load(Codes16Tag(), kTable);
-    const Bytes16 pairs = load16(block + 1);
-    adder.template add<0>(hn::TableLookupBytes(table, as_codes(lower_nibbles(pairs))), scale);
-    adder.template add<1>(hn::TableLookupBytes(table, as_codes(upper_nibbles(pairs))), scale);
+    add_from_table<0>(table, load16(block + 1), scale, adder);
   }
 };
 

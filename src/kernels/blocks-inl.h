@@ -144,6 +144,14 @@ HWY_INLINE Codes16 non_linear_values() {
   return hn::Load(Codes16Tag(), kTable);
 }
 
+/// Groups kGroup and kGroup + 1: what `table` has for the lower and the upper nibbles of `pairs`.
+template <std::size_t kGroup, class Adder>
+HWY_INLINE void add_from_table(Codes16 table, Bytes16 pairs, Floats scale, Adder& adder) {
+  adder.template add<kGroup>(hn::TableLookupBytes(table, as_codes(lower_nibbles(pairs))), scale);
+  adder.template add<kGroup + 1>(hn::TableLookupBytes(table, as_codes(upper_nibbles(pairs))),
+                                 scale);
+}
+
 /// 16 codes as floats in memory, to be spread over vectors one by one.
 struct SmallFloats {
   HWY_INLINE explicit SmallFloats(Codes16 codes) {

@@ -29,6 +29,40 @@ HWY_INLINE Bytes16 two_bits(Bytes16 bytes) {
   return hn::And(hn::ShiftRight<kShift>(bytes), everywhere(3));
 }
 
+/// 128 columns: groups kGroup .. kGroup + 7 of 2-bit codes, given to `part` one by one.
+template <std::size_t kGroup, class Part>
+HWY_INLINE void add_two_bits(const std::uint8_t* codes, Part part) {
+  const Bytes16 even = load16(codes);
+  const Bytes16 odd = load16(codes + 16);
+  part.template add<kGroup + 0>(two_bits<0>(even));
+  part.template add<kGroup + 1>(two_bits<0>(odd));
+  part.template add<kGroup + 2>(two_bits<2>(even));
+  part.template add<kGroup + 3>(two_bits<2>(odd));
+  part.template add<kGroup + 4>(two_bits<4>(even));
+  part.template add<kGroup + 5>(two_bits<4>(odd));
+  part.template add<kGroup + 6>(two_bits<6>(even));
+  part.template add<kGroup + 7>(two_bits<6>(odd));
+}
+
+/// Three words of packed scales.
+struct PackedScales {
+  HWY_INLINE explicit PackedScales(const std::uint8_t* packed) {
+    std::memcpy(&a, packed, 4);
+    std::memcpy(&b, packed + 4, 4);
+    std::memcpy(&c, packed + 8, 4);
+  }
+  static constexpr std::uint32_t kNibbles = 0x0F0F0F0Fu;
+  static constexpr std::uint32_t kPairs = 0x03030303u;
+  std::uint32_t a = 0;
+  std::uint32_t b = 0;
+  std::uint32_t c = 0;
+};
+
+/// Sixteen bytes out of four words.
+HWY_INLINE Bytes16 bytes_of(const std::uint32_t (&words)[4]) {
+  return hn::BitCast(Bytes16Tag(), hn::LoadU(hn::Full128<std::uint32_t>(), words));
+}
+
 struct Q2K {
   static constexpr std::size_t kColumns = 256;
   static constexpr std::size_t kBytes = 84;
@@ -45,32 +79,22 @@ struct Q2K {
     Floats minus_d_min;
   };
 
-  template <std::size_t kGroup, class Adder>
-  static HWY_INLINE void add(Bytes16 codes, const Scales& s, Adder& adder) {
-    adder.template add<kGroup>(as_codes(codes), hn::Mul(s.d, s.scale.everywhere(kGroup)),
-                               hn::Mul(s.minus_d_min, s.minimum.everywhere(kGroup)));
-  }
-
-  /// 128 columns: groups kGroup .. kGroup + 7.
-  template <std::size_t kGroup, class Adder>
-  static HWY_INLINE void half(const std::uint8_t* codes, const Scales& s, Adder& adder) {
-    const Bytes16 even = load16(codes);
-    const Bytes16 odd = load16(codes + 16);
-    add<kGroup + 0>(two_bits<0>(even), s, adder);
-    add<kGroup + 1>(two_bits<0>(odd), s, adder);
-    add<kGroup + 2>(two_bits<2>(even), s, adder);
-    add<kGroup + 3>(two_bits<2>(odd), s, adder);
-    add<kGroup + 4>(two_bits<4>(even), s, adder);
-    add<kGroup + 5>(two_bits<4>(odd), s, adder);
-    add<kGroup + 6>(two_bits<6>(even), s, adder);
-    add<kGroup + 7>(two_bits<6>(odd), s, adder);
-  }
+  template <class Adder>
+  struct Part {
+    template <std::size_t kGroup>
+    HWY_INLINE void add(Bytes16 codes) {
+      adder.template add<kGroup>(as_codes(codes), hn::Mul(s.d, s.scale.everywhere(kGroup)),
+                                 hn::Mul(s.minus_d_min, s.minimum.everywhere(kGroup)));
+    }
+    const Scales& s;
+    Adder& adder;
+  };
 
   template <class Adder>
   static HWY_INLINE void decode(const std::uint8_t* block, Adder& adder) {
     const Scales scales(block);
-    half<0>(block + 16, scales, adder);
-    half<8>(block + 48, scales, adder);
+    add_two_bits<0>(block + 16, Part<Adder>{scales, adder});
+    add_two_bits<8>(block + 48, Part<Adder>{scales, adder});
   }
 };
 
@@ -79,55 +103,39 @@ struct Q3K {
   static constexpr std::size_t kBytes = 110;
 
   /// Sixteen scales of 6 bits: lower nibbles in eight bytes, the other two bits in four.
-  static HWY_INLINE Codes16 scales(const std::uint8_t* packed) {
-    std::uint32_t a = 0;
-    std::uint32_t b = 0;
-    std::uint32_t upper = 0;
-    std::memcpy(&a, packed, 4);
-    std::memcpy(&b, packed + 4, 4);
-    std::memcpy(&upper, packed + 8, 4);
-    constexpr std::uint32_t kNibbles = 0x0F0F0F0Fu;
-    constexpr std::uint32_t kPairs = 0x03030303u;
-    const std::uint32_t words[4] = {(a & kNibbles) | (upper & kPairs) << 4,
-                                    (b & kNibbles) | (upper >> 2 & kPairs) << 4,
-                                    (a >> 4 & kNibbles) | (upper >> 4 & kPairs) << 4,
-                                    (b >> 4 & kNibbles) | (upper >> 6 & kPairs) << 4};
-    const hn::Full128<std::uint32_t> tag;
-    return minus(hn::BitCast(Bytes16Tag(), hn::LoadU(tag, words)), 32);
+  static HWY_INLINE Codes16 scales(const std::uint8_t* block) {
+    const PackedScales p(block);
+    const std::uint32_t words[4] = {(p.a & p.kNibbles) | (p.c & p.kPairs) << 4,
+                                    (p.b & p.kNibbles) | (p.c >> 2 & p.kPairs) << 4,
+                                    (p.a >> 4 & p.kNibbles) | (p.c >> 4 & p.kPairs) << 4,
+                                    (p.b >> 4 & p.kNibbles) | (p.c >> 6 & p.kPairs) << 4};
+    return minus(bytes_of(words), 32);
   }
 
-  /// The third bit is bit kGroup / 2 of `high`; where it is missing, the code is 4 less.
-  template <std::size_t kGroup, class Adder>
-  static HWY_INLINE void add(Bytes16 lower, Bytes16 high, Floats d, const SmallFloats& scale,
-                             Adder& adder) {
-    const Bytes16 third = where_set(high, everywhere(1u << (kGroup / 2)), 4);
-    adder.template add<kGroup>(minus(hn::Or(lower, third), 4),
-                               hn::Mul(d, scale.everywhere(kGroup)));
-  }
-
-  template <std::size_t kGroup, class Adder>
-  static HWY_INLINE void half(const std::uint8_t* block, const std::uint8_t* codes, Floats d,
-                              const SmallFloats& scale, Adder& adder) {
-    const Bytes16 even = load16(codes);
-    const Bytes16 odd = load16(codes + 16);
-    const Bytes16 high_even = load16(block);
-    const Bytes16 high_odd = load16(block + 16);
-    add<kGroup + 0>(two_bits<0>(even), high_even, d, scale, adder);
-    add<kGroup + 1>(two_bits<0>(odd), high_odd, d, scale, adder);
-    add<kGroup + 2>(two_bits<2>(even), high_even, d, scale, adder);
-    add<kGroup + 3>(two_bits<2>(odd), high_odd, d, scale, adder);
-    add<kGroup + 4>(two_bits<4>(even), high_even, d, scale, adder);
-    add<kGroup + 5>(two_bits<4>(odd), high_odd, d, scale, adder);
-    add<kGroup + 6>(two_bits<6>(even), high_even, d, scale, adder);
-    add<kGroup + 7>(two_bits<6>(odd), high_odd, d, scale, adder);
-  }
+  template <class Adder>
+  struct Part {
+    /// The third bit is bit kGroup / 2 of `high`; where it is missing, the code is 4 less.
+    template <std::size_t kGroup>
+    HWY_INLINE void add(Bytes16 lower) {
+      const Bytes16 high = kGroup % 2 == 0 ? high_even : high_odd;
+      const Bytes16 third = where_set(high, everywhere(1u << (kGroup / 2)), 4);
+      adder.template add<kGroup>(minus(hn::Or(lower, third), 4),
+                                 hn::Mul(d, scale.everywhere(kGroup)));
+    }
+    Bytes16 high_even;
+    Bytes16 high_odd;
+    Floats d;
+    const SmallFloats& scale;
+    Adder& adder;
+  };
 
   template <class Adder>
   static HWY_INLINE void decode(const std::uint8_t* block, Adder& adder) {
     const SmallFloats scale(scales(block + 96));
-    const Floats d = half_everywhere(block + 108);
-    half<0>(block, block + 32, d, scale, adder);
-    half<8>(block, block + 64, d, scale, adder);
+    const Part<Adder> part{load16(block), load16(block + 16), half_everywhere(block + 108), scale,
+                           adder};
+    add_two_bits<0>(block + 32, part);
+    add_two_bits<8>(block + 64, part);
   }
 };
 
@@ -139,19 +147,12 @@ struct SixBitScales {
         minus_d_min(hn::Neg(half_everywhere(block + 2))) {}
 
   static HWY_INLINE Codes16 unpack(const std::uint8_t* packed) {
-    std::uint32_t a = 0;
-    std::uint32_t b = 0;
-    std::uint32_t c = 0;
-    std::memcpy(&a, packed, 4);
-    std::memcpy(&b, packed + 4, 4);
-    std::memcpy(&c, packed + 8, 4);
     constexpr std::uint32_t kSix = 0x3F3F3F3Fu;
-    constexpr std::uint32_t kNibbles = 0x0F0F0F0Fu;
-    constexpr std::uint32_t kPairs = 0x03030303u;
-    const std::uint32_t words[4] = {a & kSix, (c & kNibbles) | (a >> 6 & kPairs) << 4, b & kSix,
-                                    (c >> 4 & kNibbles) | (b >> 6 & kPairs) << 4};
-    const hn::Full128<std::uint32_t> tag;
-    return hn::BitCast(Codes16Tag(), hn::LoadU(tag, words));
+    const PackedScales p(packed);
+    const std::uint32_t words[4] = {p.a & kSix, (p.c & p.kNibbles) | (p.a >> 6 & p.kPairs) << 4,
+                                    p.b & kSix,
+                                    (p.c >> 4 & p.kNibbles) | (p.b >> 6 & p.kPairs) << 4};
+    return as_codes(bytes_of(words));
   }
 
   HWY_INLINE Floats scale(std::size_t part) const { return hn::Mul(d, value.everywhere(part)); }
@@ -164,6 +165,15 @@ struct SixBitScales {
   Floats minus_d_min;
 };
 
+/// Part kPart: 32 columns.
+template <std::size_t kPart, class Adder>
+HWY_INLINE void add_part(Codes16 first, Codes16 second, const SixBitScales& s, Adder& adder) {
+  const Floats scale = s.scale(kPart);
+  const Floats offset = s.offset(kPart);
+  adder.template add<2 * kPart>(first, scale, offset);
+  adder.template add<2 * kPart + 1>(second, scale, offset);
+}
+
 struct Q4K {
   static constexpr std::size_t kColumns = 256;
   static constexpr std::size_t kBytes = 144;
@@ -173,14 +183,8 @@ struct Q4K {
   static HWY_INLINE void quarter(const std::uint8_t* codes, const SixBitScales& s, Adder& adder) {
     const Bytes16 first = load16(codes);
     const Bytes16 second = load16(codes + 16);
-    const Floats scale = s.scale(kPart);
-    const Floats offset = s.offset(kPart);
-    adder.template add<2 * kPart>(as_codes(lower_nibbles(first)), scale, offset);
-    adder.template add<2 * kPart + 1>(as_codes(lower_nibbles(second)), scale, offset);
-    const Floats next_scale = s.scale(kPart + 1);
-    const Floats next_offset = s.offset(kPart + 1);
-    adder.template add<2 * kPart + 2>(as_codes(upper_nibbles(first)), next_scale, next_offset);
-    adder.template add<2 * kPart + 3>(as_codes(upper_nibbles(second)), next_scale, next_offset);
+    add_part<kPart>(as_codes(lower_nibbles(first)), as_codes(lower_nibbles(second)), s, adder);
+    add_part<kPart + 1>(as_codes(upper_nibbles(first)), as_codes(upper_nibbles(second)), s, adder);
   }
 
   template <class Adder>
@@ -209,17 +213,10 @@ struct Q5K {
     const Bytes16 next_bit = everywhere(2u << kPart);
     const auto with = [](Bytes16 lower, Bytes16 bits, Bytes16 mask)
                           HWY_ATTR { return as_codes(hn::Or(lower, where_set(bits, mask, 16))); };
-    const Floats scale = s.scale(kPart);
-    const Floats offset = s.offset(kPart);
-    adder.template add<2 * kPart>(with(lower_nibbles(first), first_fifths, bit), scale, offset);
-    adder.template add<2 * kPart + 1>(with(lower_nibbles(second), second_fifths, bit), scale,
-                                      offset);
-    const Floats next_scale = s.scale(kPart + 1);
-    const Floats next_offset = s.offset(kPart + 1);
-    adder.template add<2 * kPart + 2>(with(upper_nibbles(first), first_fifths, next_bit),
-                                      next_scale, next_offset);
-    adder.template add<2 * kPart + 3>(with(upper_nibbles(second), second_fifths, next_bit),
-                                      next_scale, next_offset);
+    add_part<kPart>(with(lower_nibbles(first), first_fifths, bit),
+                    with(lower_nibbles(second), second_fifths, bit), s, adder);
+    add_part<kPart + 1>(with(upper_nibbles(first), first_fifths, next_bit),
+                        with(upper_nibbles(second), second_fifths, next_bit), s, adder);
   }
 
   template <class Adder>
@@ -290,9 +287,7 @@ struct Iq4Xs {
     const int scale = static_cast<int>(lower | upper << 4) - 32;
     const Floats all = hn::Mul(d, hn::Set(FloatTag(), static_cast<float>(scale)));
     const Bytes16 pairs = load16(block + 8 + 16 * kPart);
-    adder.template add<2 * kPart>(hn::TableLookupBytes(table, as_codes(lower_nibbles(pairs))), all);
-    adder.template add<2 * kPart + 1>(hn::TableLookupBytes(table, as_codes(upper_nibbles(pairs))),
-                                      all);
+    add_from_table<2 * kPart>(table, pairs, all, adder);
   }
 
   template <class Adder>
