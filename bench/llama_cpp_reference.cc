@@ -104,9 +104,11 @@ int main(int count, char** arguments) {
   const std::string command = arguments[3];
   const int number = std::atoi(arguments[4]);
   const int threads = std::atoi(arguments[2]);
-  llama_log_set([](ggml_log_level level, const char* text, void*) {
-    if (level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
-  }, nullptr);
+  llama_log_set(
+      [](ggml_log_level level, const char* text, void*) {
+        if (level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
+      },
+      nullptr);
   if (command == "quantize") {
     llama_model_quantize_params how = llama_model_quantize_default_params();
     how.ftype = static_cast<llama_ftype>(number);
@@ -114,8 +116,7 @@ int main(int count, char** arguments) {
     how.allow_requantize = true;
     return llama_model_quantize(arguments[1], arguments[5], &how) == 0 ? 0 : 1;
   }
-  llama_model* const model =
-      llama_model_load_from_file(arguments[1], llama_model_default_params());
+  llama_model* const model = llama_model_load_from_file(arguments[1], llama_model_default_params());
   if (model == nullptr) give_up("loading the model");
   llama_context_params how = llama_context_default_params();
   // Of speed: as little memory as it needs for that, so that the most is left for the weights.

@@ -106,8 +106,9 @@ Parsed parse_command_line(int count, char** arguments) {
       "context, 5 a drive failed, 6 a number went bad (NaN or infinity), 130 interrupted with\n"
       "Ctrl-C; a signal that ends the program gives 128 and its number, as 143 for SIGTERM.");
   std::vector<Registered> commands;
-  for (const auto add : {add_info, add_run, add_chat, add_logits, add_tokenize, add_synth, add_pack,
-                         add_verify, add_plan, add_bench, add_doctor, add_perplexity, add_serve, add_batch}) {
+  for (const auto add :
+       {add_info, add_run, add_chat, add_logits, add_tokenize, add_synth, add_pack, add_verify,
+        add_plan, add_bench, add_doctor, add_perplexity, add_serve, add_batch}) {
     commands.push_back(add(app));
     commands.back().app->group("Commands");
   }
