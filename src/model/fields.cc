@@ -178,6 +178,20 @@ std::vector<std::uint64_t> Fields::counts(std::string_view name, std::uint64_t m
   return list;
 }
 
+std::vector<std::string> Fields::texts(std::string_view name) {
+  std::vector<std::string> list;
+  const nlohmann::json* value = get(name);
+  for (const auto& item : value != nullptr && value->is_array() ? *value : nlohmann::json()) {
+    if (item.is_string()) list.push_back(item.get<std::string>());
+  }
+  if (value == nullptr || !value->is_array() || list.size() != value->size()) {
+    fault(name, fmt::format("expected a list of strings, found {}",
+                            value == nullptr ? "nothing" : shown(*value)));
+    return {};
+  }
+  return list;
+}
+
 void Fields::expect(std::string_view name, const nlohmann::json& value, bool or_absent) {
   const nlohmann::json* found = get(name);
   if (found == nullptr && (or_absent || value.is_null())) return;

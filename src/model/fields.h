@@ -42,6 +42,9 @@ class Fields {
   std::string text_or(std::string_view name, std::string absent);
   std::vector<std::uint64_t> counts(std::string_view name, std::uint64_t most);
 
+  /// A list of strings; empty and a fault when missing or anything else.
+  std::vector<std::string> texts(std::string_view name);
+
   /// The field must be this value, or absent where `or_absent`; anything else is not supported.
   void expect(std::string_view name, const nlohmann::json& value, bool or_absent = true);
 

@@ -28,6 +28,14 @@ GqaWeights find_gqa(BlueprintBuilder& builder, const GqaNames& names, const GqaC
   return w;
 }
 
+std::vector<LayerState> gqa_states(const GqaConfig& config, std::span<const std::size_t> windows) {
+  std::vector<LayerState> states;
+  for (const std::size_t window : windows) {
+    states.push_back({.caches = 2 * config.kv_heads, .width = config.dim, .window = window});
+  }
+  return states;
+}
+
 GqaScratch lay_out_gqa(Arena& arena, const GqaConfig& config, std::size_t positions,
                        std::size_t context, int threads) {
   GqaScratch s{};

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "model/arena.h"
 #include "model/blueprint.h"
+#include "model/decoder_state.h"
 #include "model/executor.h"
 #include "model/layer_caches.h"
 #include "model/rope.h"
@@ -57,8 +58,8 @@ struct GqaScratch {
   float* worker;    ///< [threads, worker_floats]
   std::size_t worker_floats;
 };
-/// A layer's caches are keys, then values, each head by itself: LayerState of as many `caches`.
-inline std::size_t gqa_caches(const GqaConfig& config) { return 2 * config.kv_heads; }
+/// What layers keep of a sequence: keys, then values, each head by itself. `windows`: by layer.
+std::vector<LayerState> gqa_states(const GqaConfig& config, std::span<const std::size_t> windows);
 
 GqaScratch lay_out_gqa(Arena& arena, const GqaConfig& config, std::size_t positions,
                        std::size_t context, int threads);

@@ -6,6 +6,7 @@
 #include "model/llama_config.h"
 #include "model/mlp.h"
 #include "model/moe.h"
+#include "model/windows.h"
 
 namespace sluice::model {
 namespace {
@@ -228,14 +229,14 @@ struct LlamaFamily {
     shape.experts = config.moe.router.experts;
     shape.top_k = config.moe.router.top_k;
     for (std::size_t layer = 0; layer < config.layers; ++layer) {
-      shape.layer_kinds.emplace_back(config.is_moe(layer) ? "GQA, MoE" : "GQA, dense");
+      shape.layer_kinds.push_back(attention_kind(config.windows[layer]) +
+                                  (config.is_moe(layer) ? ", MoE" : ", dense"));
     }
     return shape;
   }
 
-  /// Keys and values of every head.
   static std::vector<LayerState> states_of(const LlamaConfig& config) {
-    return {config.layers, {.caches = gqa_caches(config.attention), .width = config.attention.dim}};
+    return gqa_states(config.attention, config.windows);
   }
 };
 using LlamaArchitecture = DecoderArchitecture<LlamaFamily>;

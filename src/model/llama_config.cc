@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/end_ids.h"
 #include "model/fields.h"
 #include "model/llama_mixture.h"
 #include "model/metadata_reader.h"
+#include "model/rope_fields.h"
+#include "model/windows.h"
 
 namespace sluice::model {
 namespace {
@@ -30,74 +33,12 @@ void check_attention(const LlamaConfig& config, std::vector<std::string>& faults
   }
 }
 
-void read_scaling(Fields fields, const std::string& type, LlamaConfig& config) {
-  RopeConfig& rope = config.rope;
-  using Scaling = RopeConfig::Scaling;
-  if (type == "default") {
-    rope.scaling = Scaling::none;
-  } else if (type == "linear") {
-    rope.scaling = Scaling::linear;
-  } else if (type == "llama3") {
-    rope.scaling = Scaling::llama3;
-  } else if (type == "yarn") {
-    rope.scaling = Scaling::yarn;
-  } else {
-    fields.fault("rope_type", fmt::format("'{}' is not supported, only default, linear, llama3 and "
-                                          "yarn",
-                                          type.substr(0, 40)));
-  }
-  if (rope.scaling == Scaling::none) return fields.finish();
-  rope.factor = fields.number("factor", 1, kMostFactor);
-  if (rope.scaling == Scaling::llama3) {
-    rope.low_frequency_factor = fields.number("low_freq_factor", 1e-3, kMostFactor);
-    rope.high_frequency_factor = fields.number("high_freq_factor", 1e-3, kMostFactor);
-    if (rope.high_frequency_factor <= rope.low_frequency_factor) {
-      fields.fault("high_freq_factor", "must be more than low_freq_factor");
-    }
-    rope.original_positions =
-        static_cast<double>(fields.count("original_max_position_embeddings", 1, kMostPositions));
-  }
-  if (rope.scaling == Scaling::yarn) {
-    rope.original_positions = static_cast<double>(fields.count_or(
-        "original_max_position_embeddings", config.max_positions, 1, kMostPositions));
-    rope.beta_fast = fields.optional_number("beta_fast", 1e-3, kMostFactor).value_or(32);
-    rope.beta_slow = fields.optional_number("beta_slow", 1e-3, kMostFactor).value_or(1);
-    rope.attention_factor = fields.optional_number("attention_factor", 1e-3, 1e3).value_or(0);
-    rope.truncate = fields.flag_or("truncate", true);
-    fields.expect("mscale", nullptr);
-    fields.expect("mscale_all_dim", nullptr);
-  }
-  fields.finish();
-}
-
-/// Of transformers before version 5: rope_theta and rope_scaling; since then rope_parameters.
-void read_rope(Fields& fields, LlamaConfig& config) {
-  config.rope.dim = config.attention.dim;
-  fields.expect("rope_interleaved", false);
-  const bool together = fields.has("rope_parameters");
-  const char* const name = together ? "rope_parameters" : "rope_scaling";
-  if (!together) {
-    config.rope.base = fields.optional_number("rope_theta", 1, 1e12).value_or(10000);
-  }
-  fields.ignore({"rope_parameters", "rope_scaling", "rope_theta"});
-  if (!fields.has(name)) return;
-  Fields scaling = fields.object(name);
-  if (together) config.rope.base = scaling.number("rope_theta", 1, 1e12);
-  const std::string old_type = scaling.text_or("type", "default");
-  const std::string type = scaling.text_or("rope_type", old_type);
-  scaling.expect("partial_rotary_factor", 1.0);
-  read_scaling(std::move(scaling), type, config);
-}
-
-/// Attention to the last positions only is not supported; a window as long as the context is none.
-void check_window(Fields& fields, const LlamaConfig& config) {
-  const bool used = fields.flag_or("use_sliding_window", config.model_type == "mistral");
-  const std::uint64_t window = fields.count_or("sliding_window", 0, 1, kMostPositions);
-  if (used && window > 0 && window < config.max_positions) {
-    fields.fault("sliding_window",
-                 fmt::format("attention to the last {} positions only is not supported", window));
-  }
-  fields.ignore({"max_window_layers", "layer_types"});
+/// All layers of mistral and mixtral look back on a window, qwen's from a certain layer on.
+void read_windows(Fields& fields, LlamaConfig& config) {
+  const bool used = fields.flag_or("use_sliding_window", !config.model_type.starts_with("qwen"));
+  const std::uint64_t first = fields.count_or("max_window_layers", 0, 0, kMost);
+  config.windows = read_windows(fields, config.layers, 0,
+                                [&](std::size_t layer) { return used && layer >= first; });
 }
 
 void read_fields(Fields& fields, LlamaConfig& config) {
@@ -128,23 +69,10 @@ void read_fields(Fields& fields, LlamaConfig& config) {
   fields.ignore({"attention_dropout", "is_llama_config", "transformers.js_config",
                  "attn_implementation", "_attn_implementation_autoset", "pad_token"});
   read_mixture(fields, config);
-  check_window(fields, config);
-  read_rope(fields, config);
+  read_windows(fields, config);
+  config.rope.dim = attention.dim;
+  config.max_positions = read_rope(fields, config.max_positions, config.rope);
   fields.finish();
-}
-
-void read_end_ids(const nlohmann::json& root, LlamaConfig& config,
-                  std::vector<std::string>& faults) {
-  const auto found = root.find("eos_token_id");
-  if (found == root.end() || found->is_null()) return;
-  const nlohmann::json list = found->is_array() ? *found : nlohmann::json::array({*found});
-  for (const nlohmann::json& id : list) {
-    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= config.vocabulary) {
-      faults.emplace_back("config.json: eos_token_id: expected ids of the vocabulary");
-      return;
-    }
-    config.end_ids.push_back(id.get<std::int32_t>());
-  }
 }
 
 void read_rope(MetadataReader& reader, LlamaConfig& config) {
@@ -179,20 +107,6 @@ void read_rope(MetadataReader& reader, LlamaConfig& config) {
   }
 }
 
-void read_end_ids(const store::Metadata& metadata, LlamaConfig& config,
-                  std::vector<std::string>& faults) {
-  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
-                          "tokenizer.ggml.eom_token_id"}) {
-    if (!metadata.has(key)) continue;
-    const auto id = metadata.count(key, 0, config.vocabulary - 1);
-    if (id) {
-      config.end_ids.push_back(static_cast<std::int32_t>(*id));
-    } else {
-      faults.push_back(id.error().message);
-    }
-  }
-}
-
 }  // namespace
 
 Result<LlamaConfig> parse_llama_config(const std::string& text) {
@@ -202,7 +116,7 @@ Result<LlamaConfig> parse_llama_config(const std::string& text) {
   Fields fields(root, "config.json", faults);
   read_fields(fields, config);
   check_attention(config, faults, "config.json");
-  read_end_ids(root, config, faults);
+  config.end_ids = read_end_ids(root, config.vocabulary, faults);
   if (!faults.empty()) return fail(ErrorKind::model_files, "{}", fmt::join(faults, "\n"));
   return config;
 }
@@ -245,10 +159,11 @@ Result<LlamaConfig> read_llama_metadata(const store::Checkpoint& checkpoint,
     reader.fault("attention.sliding_window",
                  "attention to the last positions only is not supported");
   }
+  config.windows.assign(config.layers, 0);
   read_rope(reader, config);
   reader.finish();
   check_attention(config, reader.faults(), metadata.file());
-  read_end_ids(metadata, config, reader.faults());
+  config.end_ids = read_end_ids(metadata, config.vocabulary, reader.faults());
   if (!reader.faults().empty()) {
     return fail(ErrorKind::model_files, "{}", fmt::join(reader.faults(), "\n"));
   }

@@ -28,6 +28,7 @@ struct LlamaConfig {
   MoeConfig moe;
   std::vector<bool> moe_layers;  ///< by layer; empty: all are dense
   GqaConfig attention;
+  std::vector<std::size_t> windows;  ///< by layer (read_windows())
   RopeConfig rope;
   bool rope_divisors = false;  ///< a tensor has them (GGUF)
   bool tied = false;           ///< the embedding is the output head

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "model/fields.h"
+#include "model/gemma3.h"
 #include "model/kimi.h"
 #include "model/llama.h"
 #include "store/metadata.h"
@@ -21,10 +22,16 @@ struct Entry {
 };
 
 constexpr std::array kArchitectures = {
-    Entry{"kimi_k3", &open_kimi, &imagine_kimi},   Entry{"kimi_linear", &open_kimi, &imagine_kimi},
-    Entry{"llama", &open_llama, &imagine_llama},   Entry{"mistral", &open_llama, &imagine_llama},
-    Entry{"qwen2", &open_llama, &imagine_llama},   Entry{"qwen3", &open_llama, &imagine_llama},
-    Entry{"mixtral", &open_llama, &imagine_llama}, Entry{"qwen3_moe", &open_llama, &imagine_llama},
+    Entry{"kimi_k3", &open_kimi, &imagine_kimi},
+    Entry{"kimi_linear", &open_kimi, &imagine_kimi},
+    Entry{"llama", &open_llama, &imagine_llama},
+    Entry{"mistral", &open_llama, &imagine_llama},
+    Entry{"qwen2", &open_llama, &imagine_llama},
+    Entry{"qwen3", &open_llama, &imagine_llama},
+    Entry{"mixtral", &open_llama, &imagine_llama},
+    Entry{"qwen3_moe", &open_llama, &imagine_llama},
+    Entry{"gemma3", &open_gemma3, &imagine_gemma3},
+    Entry{"gemma3_text", &open_gemma3, &imagine_gemma3},
 };
 
 /// The same for GGUF, by general.architecture.
@@ -35,10 +42,9 @@ struct GgufEntry {
 };
 
 constexpr std::array kGgufArchitectures = {
-    GgufEntry{"llama", &open_llama_gguf},
-    GgufEntry{"qwen2", &open_llama_gguf},
-    GgufEntry{"qwen3", &open_llama_gguf},
-    GgufEntry{"qwen3moe", &open_llama_gguf},
+    GgufEntry{"llama", &open_llama_gguf},   GgufEntry{"qwen2", &open_llama_gguf},
+    GgufEntry{"qwen3", &open_llama_gguf},   GgufEntry{"qwen3moe", &open_llama_gguf},
+    GgufEntry{"gemma3", &open_gemma3_gguf},
 };
 
 // The largest config.json in the field is a few hundred KiB.

@@ -45,6 +45,7 @@ double yarn_frequency(const RopeConfig& config, double frequency, double pair) {
 double scaled_frequency(const RopeConfig& config, double frequency, double pair) {
   switch (config.scaling) {
     case RopeConfig::Scaling::none:
+    case RopeConfig::Scaling::dynamic:  // by position
       return frequency;
     case RopeConfig::Scaling::linear:
       return frequency / config.factor;
@@ -58,8 +59,7 @@ double scaled_frequency(const RopeConfig& config, double frequency, double pair)
 
 }  // namespace
 
-Rope::Rope(const RopeConfig& config, std::span<const float> divisors)
-    : neighbours_(config.neighbours) {
+Rope::Rope(const RopeConfig& config, std::span<const float> divisors) : config_(config) {
   SLUICE_CHECK(config.dim % 2 == 0);
   SLUICE_CHECK(divisors.empty() || divisors.size() == config.dim / 2);
   for (std::size_t pair = 0; pair < config.dim / 2; ++pair) {
@@ -75,10 +75,26 @@ Rope::Rope(const RopeConfig& config, std::span<const float> divisors)
       static_cast<float>(config.attention_factor > 0 ? config.attention_factor : usual);
 }
 
+/// The base of a context as long as up to `position` (transformers' "dynamic" NTK scaling).
+float Rope::frequency(std::size_t pair, std::size_t position) const {
+  const double length = static_cast<double>(position) + 1;
+  if (config_.scaling != RopeConfig::Scaling::dynamic || pair == 0 ||
+      length <= config_.original_positions) {
+    return frequencies_[pair];
+  }
+  const auto dim = static_cast<double>(config_.dim);
+  const double stretch =
+      config_.factor * length / config_.original_positions - (config_.factor - 1);
+  const double exponent = 2 * static_cast<double>(pair) / dim;
+  // base' = base * stretch^(dim / (dim - 2))
+  return static_cast<float>(static_cast<double>(frequencies_[pair]) /
+                            std::pow(stretch, exponent * dim / (dim - 2)));
+}
+
 void Rope::angles(std::size_t position, float* table) const {
   for (std::size_t pair = 0; pair < pairs(); ++pair) {
     // The angle in float32, as the models were trained; its cosine as exactly as can be.
-    const float angle = static_cast<float>(position) * frequencies_[pair];
+    const float angle = static_cast<float>(position) * frequency(pair, position);
     table[pair] = static_cast<float>(std::cos(static_cast<double>(angle))) * attention_factor_;
     table[pairs() + pair] =
         static_cast<float>(std::sin(static_cast<double>(angle))) * attention_factor_;
@@ -86,8 +102,8 @@ void Rope::angles(std::size_t position, float* table) const {
 }
 
 void Rope::rotate(const float* table, float* head) const {
-  const std::size_t step = neighbours_ ? 2 : 1;
-  const std::size_t apart = neighbours_ ? 1 : pairs();
+  const std::size_t step = config_.neighbours ? 2 : 1;
+  const std::size_t apart = config_.neighbours ? 1 : pairs();
   for (std::size_t pair = 0; pair < pairs(); ++pair) {
     float& a = head[pair * step];
     float& b = head[pair * step + apart];

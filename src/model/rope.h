@@ -12,6 +12,9 @@ struct RopeConfig {
   enum class Scaling : std::uint8_t {
     none,
     linear,  ///< positions divided by `factor`
+    /// From `original_positions` on the base grows with the position: each position is rotated as
+    /// if it were the last one, whatever follows it.
+    dynamic,
     llama3,  ///< long wavelengths divided by `factor`, short ones as they are, a ramp between
     yarn,    ///< the same by number of rotations, and the attention sharpened (arXiv 2309.00071)
   };
@@ -24,7 +27,7 @@ struct RopeConfig {
   double factor = 1;
   double low_frequency_factor = 1;   ///< llama3
   double high_frequency_factor = 4;  ///< llama3
-  double original_positions = 0;     ///< llama3, yarn: the context before stretching
+  double original_positions = 0;     ///< dynamic, llama3, yarn: the context before stretching
   double beta_fast = 32;             ///< yarn: rotations from which on nothing is stretched
   double beta_slow = 1;              ///< yarn: rotations up to which all is
   bool truncate = true;              ///< yarn: whole numbers as the borders of the ramp
@@ -38,6 +41,8 @@ class Rope {
   Rope(const RopeConfig& config, std::span<const float> divisors);
 
   std::size_t pairs() const { return frequencies_.size(); }
+  /// Numbers of a position's table.
+  std::size_t table_floats() const { return 2 * pairs(); }
 
   /// Cosines, then sines, of a position: table [2 * pairs()].
   void angles(std::size_t position, float* table) const;
@@ -46,7 +51,9 @@ class Rope {
   void rotate(const float* table, float* head) const;
 
  private:
-  bool neighbours_;
+  float frequency(std::size_t pair, std::size_t position) const;
+
+  RopeConfig config_;
   float attention_factor_ = 1;
   std::vector<float> frequencies_;
 };

@@ -95,6 +95,10 @@ void VectorTable::multiply(const Vector& into, const Vector& factor) {
   for (std::size_t i = 0; i < into.count; ++i) to[i] *= by[i];
 }
 
+void VectorTable::add(const Vector& to, float number) {
+  for (float& element : room_.floats().subspan(to.offset, to.count)) element += number;
+}
+
 std::size_t embedding_room(const EmbeddingTable& table) {
   // The reader's rounding is at most two blocks of the largest size in use.
   return kBatch *

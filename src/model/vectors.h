@@ -18,6 +18,9 @@ class VectorTable {
   /// Multiplies `into` by `factor`, element by element, once and for all.
   void multiply(const Vector& into, const Vector& factor);
 
+  /// Adds `number` to each element of `to`, once and for all.
+  void add(const Vector& to, float number);
+
   const float* operator[](const Vector& vector) const {
     return room_.floats().data() + vector.offset;
   }

@@ -1,0 +1,86 @@
+#include "model/rope_fields.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace sluice::model {
+namespace {
+
+using Scaling = RopeConfig::Scaling;
+
+constexpr double kMostFactor = 1e6;
+constexpr std::uint64_t kMostPositions = std::uint64_t{1} << 32;
+
+Scaling scaling_of(Fields& fields) {
+  const std::string old_type = fields.text_or("type", "default");
+  const std::string type = fields.text_or("rope_type", old_type);
+  if (type == "default") return Scaling::none;
+  if (type == "linear") return Scaling::linear;
+  if (type == "dynamic") return Scaling::dynamic;
+  if (type == "llama3") return Scaling::llama3;
+  if (type == "yarn") return Scaling::yarn;
+  fields.fault("rope_type", fmt::format("'{}' is not supported, only default, linear, dynamic, "
+                                        "llama3 and yarn",
+                                        type.substr(0, 40)));
+  return Scaling::none;
+}
+
+void read_llama3(Fields& fields, RopeConfig& rope) {
+  rope.low_frequency_factor = fields.number("low_freq_factor", 1e-3, kMostFactor);
+  rope.high_frequency_factor = fields.number("high_freq_factor", 1e-3, kMostFactor);
+  if (rope.high_frequency_factor <= rope.low_frequency_factor) {
+    fields.fault("high_freq_factor", "must be more than low_freq_factor");
+  }
+  rope.original_positions =
+      static_cast<double>(fields.count("original_max_position_embeddings", 1, kMostPositions));
+}
+
+double yarn_sharpening(double factor, double scale) {
+  return factor > 1 ? 0.1 * scale * std::log(factor) + 1 : 1;
+}
+
+void read_yarn(Fields& fields, std::size_t positions, RopeConfig& rope) {
+  rope.original_positions = static_cast<double>(
+      fields.count_or("original_max_position_embeddings", positions, 1, kMostPositions));
+  rope.beta_fast = fields.optional_number("beta_fast", 1e-3, kMostFactor).value_or(32);
+  rope.beta_slow = fields.optional_number("beta_slow", 1e-3, kMostFactor).value_or(1);
+  rope.truncate = fields.flag_or("truncate", true);
+  const auto scale = fields.optional_number("mscale", 0, kMostFactor);
+  const auto all_scale = fields.optional_number("mscale_all_dim", 0, kMostFactor);
+  if (scale.value_or(0) > 0 && all_scale.value_or(0) > 0) {
+    rope.attention_factor =
+        yarn_sharpening(rope.factor, *scale) / yarn_sharpening(rope.factor, *all_scale);
+  }
+  const auto attention = fields.optional_number("attention_factor", 1e-3, 1e3);
+  rope.attention_factor = attention.value_or(rope.attention_factor);
+}
+
+}  // namespace
+
+std::size_t read_rope_scaling(Fields scaling, std::size_t positions, RopeConfig& rope) {
+  rope.scaling = scaling_of(scaling);
+  scaling.expect("partial_rotary_factor", 1.0);
+  scaling.ignore({"rope_theta"});
+  if (rope.scaling != Scaling::none) rope.factor = scaling.number("factor", 1, kMostFactor);
+  if (rope.scaling == Scaling::llama3) read_llama3(scaling, rope);
+  if (rope.scaling == Scaling::yarn) read_yarn(scaling, positions, rope);
+  scaling.finish();
+  if (rope.scaling != Scaling::dynamic) return positions;
+  rope.original_positions = static_cast<double>(positions);
+  return static_cast<std::size_t>(static_cast<double>(positions) * rope.factor);
+}
+
+std::size_t read_rope(Fields& fields, std::size_t positions, RopeConfig& rope) {
+  fields.expect("rope_interleaved", false);
+  const bool together = fields.has("rope_parameters");
+  const char* const name = together ? "rope_parameters" : "rope_scaling";
+  if (!together) rope.base = fields.optional_number("rope_theta", 1, 1e12).value_or(rope.base);
+  fields.ignore({"rope_parameters", "rope_scaling", "rope_theta"});
+  if (!fields.has(name)) return positions;
+  Fields scaling = fields.object(name);
+  if (together) rope.base = scaling.number("rope_theta", 1, 1e12);
+  return read_rope_scaling(std::move(scaling), positions, rope);
+}
+
+}  // namespace sluice::model
