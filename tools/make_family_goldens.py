@@ -79,33 +79,48 @@ def watch_routers(model):
     return picks, hooks
 
 
-def compute(model, tokens):
+def run_one_by_one(model, tokens):
+    """[positions, vocabulary] logits of tokens that go through one after the other."""
+    cache, logits = None, []
+    for token in tokens:
+        out = model(torch.tensor([[token]]), past_key_values=cache, use_cache=True)
+        cache = out.past_key_values
+        logits.append(out.logits[0])
+    return torch.cat(logits)
+
+
+def compute(model, tokens, one_by_one=False):
     """[positions, vocabulary] logits, [layers, hidden] of the last position, the routers' picks,
     greedy tokens."""
+    def run(ids):
+        if one_by_one:
+            return run_one_by_one(model, ids)
+        return model(torch.tensor([ids]), use_cache=False).logits[0]
+
     states = []
     picks, routers = watch_routers(model)
     hooks = [layer.register_forward_hook(
         lambda _m, _i, out: states.append((out[0] if isinstance(out, tuple) else out)[0, -1]))
         for layer in model.model.layers]
     with torch.no_grad():
-        logits = model(torch.tensor([tokens]), use_cache=False).logits[0].float()
-        hidden = torch.stack(states)
+        logits = run(tokens).float()
+        hidden = torch.stack(states[-len(model.model.layers):])
         for hook in hooks + routers:
             hook.remove()
         greedy, ids = [], list(tokens)
         for _ in range(12):
-            ids.append(int(model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
+            ids.append(int(run(ids)[-1].argmax()))
             greedy.append(ids[-1])
     routes = [dict(layer=layer, ids=ids) for layer, ids in sorted(picks.items())]
     return logits.numpy(), hidden.float().numpy(), routes, greedy
 
 
-def write_golden(folder, model, vocabulary):
+def write_golden(folder, model, vocabulary, one_by_one=False):
     prompts = []
     random = np.random.default_rng(7)
     for length in (1, 7, 40):
         tokens = [int(t) for t in random.integers(3, vocabulary, length)]
-        logits, hidden, routes, greedy = compute(model, tokens)
+        logits, hidden, routes, greedy = compute(model, tokens, one_by_one)
         logits.astype("<f4").tofile(folder / f"len{length}.logits.bin")
         hidden.astype("<f4").tofile(folder / f"len{length}.hidden.bin")
         prompts.append(dict(name=f"len{length}", tokens=tokens,

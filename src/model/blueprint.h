@@ -89,7 +89,7 @@ class BlueprintBuilder {
   BlueprintBuilder(TensorSource& tensors, std::size_t layers, std::size_t top_k);
 
   /// Whether there is a tensor of this name; for names that tell one form from another.
-  bool has(const std::string& name) const { return tensors_.has(name); }
+  bool has(const std::string& name) const { return tensors_.type_of(name).has_value(); }
 
   /// What follows belongs to this layer (-1: none) and class.
   void section(TensorClass tensor_class, int layer);

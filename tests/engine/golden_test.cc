@@ -101,19 +101,20 @@ TEST_P(Golden, Promise1GreedyTokensAreTheReferences) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Checkpoints, Golden,
-                         ::testing::Values("k3-tiny", "k3-small", "kl-tiny", "k3-nano",
-                                           "llama-tiny", "llama3-tiny", "llama-linear-tiny",
-                                           "llama-yarn-tiny", "mistral-tiny", "qwen2-tiny",
-                                           "qwen3-tiny", "gguf-plain-tiny", "gguf-blocks-tiny",
-                                           "gguf-super-tiny", "mixtral-tiny", "qwen3moe-tiny",
-                                           "qwen3moe-unnormed-tiny", "gguf-mixtral-tiny",
-                                           "gguf-qwen3moe-tiny"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Checkpoints, Golden,
+    ::testing::Values("k3-tiny", "k3-small", "kl-tiny", "k3-nano", "llama-tiny", "llama3-tiny",
+                      "llama-linear-tiny", "llama-yarn-tiny", "mistral-tiny", "qwen2-tiny",
+                      "qwen3-tiny", "gemma3-tiny", "gemma3-seeing-tiny", "gguf-gemma3-tiny",
+                      "mistral-window-tiny", "qwen2-window-tiny", "llama-dynamic-tiny",
+                      "gguf-plain-tiny", "gguf-blocks-tiny", "gguf-super-tiny", "mixtral-tiny",
+                      "qwen3moe-tiny", "qwen3moe-unnormed-tiny", "gguf-mixtral-tiny",
+                      "gguf-qwen3moe-tiny"),
+    [](const auto& test) {
+      std::string name = test.param;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
 
 }  // namespace
 }  // namespace sluice::engine

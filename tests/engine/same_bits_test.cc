@@ -266,8 +266,9 @@ TEST_P(SameBits, Promise2MemoryPressureInMidRun) {
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, SameBits,
                          ::testing::Values("k3-tiny", "k3-small", "kl-tiny", "llama-tiny",
-                                           "gguf-plain-tiny", "gguf-super-tiny", "qwen3moe-tiny",
-                                           "gguf-mixtral-tiny", "gguf-qwen3moe-tiny"),
+                                           "gguf-plain-tiny", "gemma3-tiny", "mistral-window-tiny",
+                                           "gguf-super-tiny", "qwen3moe-tiny", "gguf-mixtral-tiny",
+                                           "gguf-qwen3moe-tiny"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -77,7 +77,8 @@ TEST_P(SavedSequence, IsRefusedWhenItIsDamagedOrForeign) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, SavedSequence,
-                         ::testing::Values("k3-tiny", "kl-tiny", "llama-tiny"));
+                         ::testing::Values("k3-tiny", "kl-tiny", "llama-tiny", "gemma3-tiny",
+                                           "mistral-window-tiny"));
 
 TEST(SavedSequences, OfAnotherModelAreRefused) {
   const auto one = open_engine("k3-tiny");
