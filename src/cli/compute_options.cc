@@ -40,6 +40,14 @@ Result<bool> parse_switch(const std::string& text) {
   return fail(ErrorKind::usage, "expected on or off, found {}", text);
 }
 
+Result<kernels::WeightFormat> parse_cache_format(const std::string& text) {
+  using kernels::WeightFormat;
+  for (const auto format : {WeightFormat::f32, WeightFormat::bf16, WeightFormat::q8_0}) {
+    if (text == kernels::cache_format_name(format)) return format;
+  }
+  return fail(ErrorKind::usage, "expected f32, bf16 or q8_0, found {}", text);
+}
+
 }  // namespace
 
 void require_model(CLI::Option* option) {
@@ -64,6 +72,15 @@ void add_model_folders(CLI::App& app, std::vector<std::filesystem::path>& folder
                  "and what one drive fails to give is read from another")
       ->type_name("DIR")
       ->allow_extra_args(false);
+}
+
+CLI::Option* add_cache_format(CLI::App& app, kernels::WeightFormat& format) {
+  return add_parsed(
+      app, "--kv-type", "TYPE",
+      "How keys and values of past positions are kept: f32, which is exact, or rounded in a half "
+      "(bf16) or a quarter (q8_0) of its memory; default: f32",
+      [](const std::string& text) { return parse_cache_format(text); },
+      [&format](kernels::WeightFormat parsed) { format = parsed; });
 }
 
 void add_compute_options(CLI::App& app, ComputeOptions& options, const std::string& context) {
@@ -116,6 +133,7 @@ void add_compute_options(CLI::App& app, ComputeOptions& options, const std::stri
       [](const std::string& text) { return parse_switch(text); },
       [&options](bool is_on) { options.learn = is_on; })
       ->group(group);
+  add_cache_format(app, options.cache_format)->group("Memory for exactness");
   const std::string notes = "Notes (on stderr)";
   app.add_flag("--stats", options.stats, "Print a table at the end: where time and memory went")
       ->group(notes);
@@ -153,6 +171,7 @@ engine::EngineOptions engine_options(const ComputeOptions& options, std::size_t 
   result.trace = options.trace;
   result.context = options.context.value_or(context);
   result.context_is_asked = options.context.has_value();
+  result.cache_format = options.cache_format;
   return result;
 }
 

@@ -1,4 +1,5 @@
-// The flags that all commands share which compute: they change speed and memory, never a result.
+// The flags that all commands share which compute: all but --kv-type change speed and memory, never
+// a result.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -24,6 +25,7 @@ struct ComputeOptions {
   std::optional<int> queue_depth;
   std::optional<std::size_t> chunk;
   std::optional<std::size_t> context;
+  kernels::WeightFormat cache_format = kernels::WeightFormat::f32;
   std::optional<std::uint64_t> ring;
   std::optional<std::size_t> lookahead;  ///< 0: off
   bool learn = true;
@@ -43,6 +45,9 @@ void add_model_flag(CLI::App& app, std::filesystem::path& model);
 
 /// The flag --model-dir.
 void add_model_folders(CLI::App& app, std::vector<std::filesystem::path>& folders);
+
+/// The flag --kv-type.
+CLI::Option* add_cache_format(CLI::App& app, kernels::WeightFormat& format);
 
 /// MODEL and all flags of ComputeOptions. `context` says what --ctx is by default.
 void add_compute_options(CLI::App& app, ComputeOptions& options,

@@ -78,8 +78,8 @@ StateBytes state_of_a_sequence(const model::Architecture& architecture) {
   constexpr int kShift = 32;
   const std::uint64_t once = architecture.state_bytes(std::size_t{1} << kShift);
   const std::uint64_t twice = architecture.state_bytes(std::size_t{2} << kShift);
-  return {architecture.state_bytes(0),
-          (twice - once + (std::uint64_t{1} << (kShift - 1))) >> kShift};
+  const std::uint64_t per_position = (twice - once + (std::uint64_t{1} << (kShift - 1))) >> kShift;
+  return {once - (per_position << kShift), per_position};  // what no longer grows is fixed
 }
 
 std::uint64_t count_experts(const model::Blueprint& blueprint) {

@@ -40,6 +40,7 @@ struct PlanOptions {
   std::vector<std::string> ram;
   std::vector<std::string> drives;
   std::optional<std::size_t> context;
+  kernels::WeightFormat cache_format = kernels::WeightFormat::f32;
   std::size_t prompt = 128;
   std::string profile;
   bool json = false;
@@ -133,6 +134,7 @@ class Plan final : public Command {
         ->allow_extra_args(false);
     add_count(app, "--ctx,--context", options_.context, 1, std::uint64_t{1} << 30,
               "Positions to keep room for; default: 4096");
+    add_cache_format(app, options_.cache_format);
     add_count(app, "--prompt", options_.prompt, 1, std::uint64_t{1} << 20,
               "Positions before the first token; default: 128");
     app.add_option("--profile", options_.profile, "Instead of this machine: " + profile_names())
@@ -152,6 +154,7 @@ class Plan final : public Command {
     SLUICE_ASSIGN(const ModelFacts facts,
                   facts_of(options_.model, options_.folders, report_.from_config));
     SLUICE_TRY(check_context(facts, options_.context));
+    facts.architecture->cache_as(options_.cache_format);
     malloc_trim(0);  // the directory of names is gone, and must not count in the plan
     describe(facts);
     const std::uint64_t resident = resident_memory();

@@ -153,6 +153,13 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
   SLUICE_ASSIGN(Reading reading, open_reading(options));
   const std::unique_ptr<io::Reader>& reader = reading.reader;
   SLUICE_ASSIGN(OpenModel model, open_model(options, reading.reader));
+  model.architecture->cache_as(options.cache_format);
+  if (options.cache_format != kernels::WeightFormat::f32) {
+    log_note(
+        "--kv-type {}: keys and values are rounded to less than they were computed with; this run "
+        "is not exact",
+        kernels::cache_format_name(options.cache_format));
+  }
   SLUICE_ASSIGN(options.context, context_for(options, model.architecture->shape()));
   // The directory of names is gone; what it held must not count against the budget.
   malloc_trim(0);

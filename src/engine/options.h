@@ -11,6 +11,7 @@
 
 #include "engine/pressure.h"
 #include "io/make_reader.h"
+#include "kernels/cache.h"
 
 namespace sluice::engine {
 
@@ -38,6 +39,9 @@ struct EngineOptions {
   /// The user asked for just this context: more than the model was made for is refused. Otherwise
   /// it is shortened to what the model can do.
   bool context_is_asked = false;
+  /// How keys, values and latents are kept: f32, bf16 or q8_0. All but f32 round, and change
+  /// results.
+  kernels::WeightFormat cache_format = kernels::WeightFormat::f32;
   std::size_t sequences = 1;  ///< states that may exist at once
   std::uint64_t reserve = 0;  ///< bytes that the caller will hold itself (a server's threads)
   /// Bytes that the caller will charge for saved sequences. Less where that would leave too little

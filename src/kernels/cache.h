@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 
 #include "kernels/matmul.h"
 
@@ -12,6 +13,11 @@ namespace sluice::kernels {
 constexpr bool is_cache_format(WeightFormat format) {
   return format == WeightFormat::f32 || format == WeightFormat::bf16 ||
          format == WeightFormat::q8_0;
+}
+
+/// "f32", "bf16", "q8_0".
+constexpr std::string_view cache_format_name(WeightFormat format) {
+  return format == WeightFormat::f32 ? "f32" : format == WeightFormat::bf16 ? "bf16" : "q8_0";
 }
 
 /// Numbers that a cached row of `width` has room for: whole blocks.

@@ -167,6 +167,10 @@ class DecoderArchitecture final : public Architecture {
   const Shape& shape() const override { return shape_; }
   const Blueprint& blueprint() const override { return blueprint_; }
 
+  void cache_as(kernels::WeightFormat format) override {
+    for (LayerState& layer : states_) layer.format = format;
+  }
+
   std::uint64_t state_bytes(std::size_t context) const override {
     return Buffer::charge_for(DecoderState::bytes(states_, context));
   }

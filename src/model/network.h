@@ -71,7 +71,7 @@ class SequenceState {
   std::size_t context_;
 
  private:
-  std::uint64_t layout() const;
+  std::uint64_t layout(std::uint64_t positions) const;
   Result<std::size_t> read_head(std::uint64_t bytes,
                                 FunctionRef<Status(std::span<std::byte> piece)> source) const;
 };
@@ -150,6 +150,9 @@ class Architecture {
   virtual ~Architecture() = default;
   virtual const Shape& shape() const = 0;
   virtual const Blueprint& blueprint() const = 0;
+  /// From now on keys, values and latents are cached so: a format of is_cache_format(). Without
+  /// this in F32, which alone changes no result.
+  virtual void cache_as(kernels::WeightFormat format) = 0;
   /// Memory of one sequence's state with room for `context` positions, in bytes.
   virtual std::uint64_t state_bytes(std::size_t context) const = 0;
   /// Memory of the activations of passes within the limits, in bytes (`threads` workers).

@@ -38,10 +38,11 @@ std::uint64_t SequenceState::saved_bytes() const {
   return bytes;
 }
 
-/// Equal for states whose pieces mean the same, whatever their contexts: the sizes at no position
-/// and at one tell the fixed parts from those that grow.
-std::uint64_t SequenceState::layout() const {
+/// Equal for states of as many positions whose pieces mean the same, whatever their contexts: the
+/// sizes at no position and at one tell the fixed parts from those that grow.
+std::uint64_t SequenceState::layout(std::uint64_t positions) const {
   LayoutHash hash;
+  hash.add(positions);
   for (const std::size_t length : {0, 1}) {
     for_each_piece(length, [&](std::span<std::byte> piece) { hash.add(piece.size()); });
   }
@@ -60,7 +61,7 @@ void SequenceState::save(std::span<std::byte> room) const {
 }
 
 Status SequenceState::write(FunctionRef<Status(std::span<const std::byte> piece)> sink) const {
-  const Header header = {kMark, layout(), length_, saved_bytes()};
+  const Header header = {kMark, layout(length_), length_, saved_bytes()};
   Status status = sink(std::as_bytes(std::span(&header, 1)));
   for_each_piece(length_, [&](std::span<std::byte> piece) {
     if (status) status = sink(piece);
@@ -101,8 +102,8 @@ Result<std::size_t> SequenceState::read_head(
   if (header.mark != kMark || header.bytes != bytes) {
     return fail(ErrorKind::usage, "a saved sequence is damaged or cut off");
   }
-  if (header.layout != layout()) {
-    return fail(ErrorKind::usage, "a saved sequence belongs to another model");
+  if (header.layout != layout(header.length)) {
+    return fail(ErrorKind::usage, "a saved sequence is damaged or belongs to another model");
   }
   if (header.length > context_) {
     return fail(ErrorKind::usage, "a saved sequence of {} positions does not fit into {}",

@@ -1,7 +1,9 @@
 // Promise 2, same bits everywhere: placement, threads, chunks, readers and delays change the speed
 // of a run and nothing else.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <optional>
 #include <regex>
 
 #include "base/memory_info.h"
@@ -222,6 +224,42 @@ TEST_P(SameBits, Promise2GuessesOfTheNextExperts) {
     }
   }
   EXPECT_TRUE(guessed > 0 || (*engine)->shape().experts == 0);
+}
+
+TEST_P(SameBits, Promise2CachesThatRound) {
+  const auto tokens = prompt_of(GetParam());
+  EngineOptions options;
+  options.all_logits = true;
+  const auto engine = open_engine(GetParam(), options);
+  ASSERT_TRUE(engine) << engine.error().message;
+  const auto exact = trace(**engine, tokens);
+  ASSERT_TRUE(exact);
+  for (const auto format : {kernels::WeightFormat::bf16, kernels::WeightFormat::q8_0}) {
+    options.cache_format = format;
+    std::optional<Trace> expected;
+    for (const std::size_t chunk : {64, 1, 7}) {
+      options.chunk = chunk;
+      options.threads = chunk == 7 ? 1 : 3;
+      options.ram = std::nullopt;
+      const auto rounding =
+          chunk == 7 ? open_smallest(GetParam(), options) : open_engine(GetParam(), options);
+      ASSERT_TRUE(rounding) << rounding.error().message;
+      auto found = trace(**rounding, tokens);
+      ASSERT_TRUE(found) << found.error().message;
+      if (!expected)
+        expected = std::move(*found);
+      else
+        EXPECT_TRUE(same_bits(*found, *expected)) << "chunk " << chunk;
+    }
+    EXPECT_FALSE(same_bits(*expected, *exact)) << "nothing was rounded";
+    double error = 0;
+    double size = 0;
+    for (std::size_t i = 0; i < exact->logits.size(); ++i) {
+      error += std::pow(static_cast<double>(expected->logits[i]) - exact->logits[i], 2);
+      size += std::pow(static_cast<double>(exact->logits[i]), 2);
+    }
+    EXPECT_LT(error, size * 0.01) << "rounded, not wrong";
+  }
 }
 
 /// Plenty and nothing in turns, a second apart; then plenty for good.
