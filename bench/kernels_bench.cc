@@ -183,7 +183,11 @@ void Matmul(benchmark::State& state, WeightFormat format) {
   const Floats y(rows * positions);
   kernels::prepare(format, x, columns, columns, positions, prepared);
   const std::size_t bytes = rows * kernels::bytes_per_row(format, columns);
-  const std::size_t scale_bytes = format == WeightFormat::mxfp4 ? rows * columns / 32 : 0;
+  const std::size_t groups = rows * columns / 32;
+  const std::size_t scale_bytes = format == WeightFormat::mxfp4     ? groups
+                                  : format == WeightFormat::int4    ? 2 * groups
+                                  : format == WeightFormat::f8_e4m3 ? groups / 8  // about
+                                                                    : 0;
   Cursor cursor;
   const Meter meter;
   for (auto _ : state) {
@@ -205,6 +209,12 @@ BENCHMARK_CAPTURE(Matmul, mxfp4, WeightFormat::mxfp4)->Apply([](benchmark::inter
 });
 BENCHMARK_CAPTURE(Matmul, bf16, WeightFormat::bf16)->Apply([](benchmark::internal::Benchmark* b) {
   positions_of(b, 12288, 7168);
+});
+
+BENCHMARK_CAPTURE(Matmul, f8_e4m3, WeightFormat::f8_e4m3)
+    ->Apply([](benchmark::internal::Benchmark* b) { positions_of(b, 2048, 7168); });
+BENCHMARK_CAPTURE(Matmul, int4, WeightFormat::int4)->Apply([](benchmark::internal::Benchmark* b) {
+  positions_of(b, 2048, 7168);
 });
 
 void Prepare(benchmark::State& state, WeightFormat format) {

@@ -225,11 +225,11 @@ class GgufModel:
         self.vector(gguf_name, hf_name,
                     1 + 0.2 * self.random.normal(size=size or self.config.hidden_size))
 
-    def attention(self, short, long, dim, reordered):
+    def attention(self, short, long, dim, reordered, second_norm="ffn_norm.weight"):
         config, hidden = self.config, self.config.hidden_size
         heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
         self.norm(short + "attn_norm.weight", long + "input_layernorm.weight")
-        self.norm(short + "ffn_norm.weight", long + "post_attention_layernorm.weight")
+        self.norm(short + second_norm, long + "post_attention_layernorm.weight")
         self.matrix(short + "attn_q.weight", long + "self_attn.q_proj.weight", "q", heads * dim,
                     hidden, heads if reordered else 0)
         self.matrix(short + "attn_k.weight", long + "self_attn.k_proj.weight", "k", kv_heads * dim,

@@ -4,13 +4,18 @@
   pip install torch transformers gguf && python3 tools/make_mixture_goldens.py tests/golden [NAME...]
 As make_family_goldens.py does for the dense ones.
 """
+import json
 import sys
+import tempfile
 from pathlib import Path
 
+import gguf
 import numpy as np
 import torch
 from gguf import GGMLQuantizationType as Q
-from transformers import (MixtralConfig, MixtralForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM)
+from safetensors.torch import load_file, save_file
+from transformers import (DeepseekV3Config, DeepseekV3ForCausalLM, GptOssConfig, GptOssForCausalLM,
+                          MixtralConfig, MixtralForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM)
 
 from make_family_goldens import (SMALL, GgufModel, fresh, randomize, rope, write_golden)
 
@@ -27,6 +32,125 @@ FAMILIES = {
         num_local_experts=6, num_experts_per_tok=2, sliding_window=None,
         rope_parameters=rope("default", 1e6)), torch.bfloat16),
 }
+
+
+DEEPSEEK = dict(hidden_size=64, intermediate_size=96, moe_intermediate_size=32,
+                num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=4,
+                n_routed_experts=8, num_experts_per_tok=3, n_group=4, topk_group=2,
+                n_shared_experts=1, first_k_dense_replace=1, kv_lora_rank=32, q_lora_rank=32,
+                qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=24, num_mtp_layers=0,
+                rope_parameters=rope("yarn", factor=8.0, original_max_position_embeddings=32,
+                                     mscale=0.7, mscale_all_dim=1.2))
+GPT_OSS = dict(hidden_size=64, intermediate_size=32, num_hidden_layers=3, head_dim=16,
+               num_local_experts=6, num_experts_per_tok=2, sliding_window=12,
+               rope_parameters=rope("yarn", 150000.0, factor=8.0, truncate=False,
+                                    original_max_position_embeddings=32))
+
+
+def block_fp8(name, tensor):
+    """What the release stores for a tensor, and what that decodes to."""
+    if not name.endswith(("_proj.weight", "_proj_with_mqa.weight")):
+        return plain(name, tensor)
+    rows, columns = tensor.shape
+    blocks = torch.nn.functional.pad(tensor, (0, -columns % 128, 0, -rows % 128))
+    blocks = blocks.reshape(-(-rows // 128), 128, -(-columns // 128), 128)
+    scales = blocks.abs().amax(dim=(1, 3)) / 448
+    codes = (blocks / scales[:, None, :, None]).to(torch.float8_e4m3fn)
+    values = (codes.float() * scales[:, None, :, None]).reshape(scales.shape[0] * 128, -1)
+    codes = codes.reshape(scales.shape[0] * 128, -1)[:rows, :columns].contiguous()
+    return {name: codes, name + "_scale_inv": scales}, values[:rows, :columns]
+
+
+def int4_experts(name, tensor):
+    if ".mlp.experts." not in name:
+        return plain(name, tensor)
+    rows, columns = tensor.shape
+    groups = tensor.reshape(rows, columns // 32, 32)
+    scales = (groups.abs().amax(dim=2) / 7).bfloat16()
+    codes = (groups / scales.float()[:, :, None]).round().clamp(-8, 7).to(torch.int32)
+    values = (codes.float() * scales.float()[:, :, None]).reshape(rows, columns)
+    eights = codes.reshape(rows, columns // 8, 8) + 8
+    packed = sum(eights[:, :, i] << (4 * i) for i in range(8)).to(torch.int32)
+    base = name.removesuffix("weight")
+    return {base + "weight_packed": packed, base + "weight_scale": scales,
+            base + "weight_shape": torch.tensor([rows, columns], dtype=torch.int32)}, values
+
+
+def mxfp4_experts(name, tensor):
+    """The experts' matrices lie transposed in transformers' own files."""
+    if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+        return plain(name, tensor)
+    experts, columns, rows = tensor.shape
+    random = np.random.default_rng(len(name) + rows)
+    codes = torch.from_numpy(random.integers(0, 16, (experts, rows, columns // 32, 32)))
+    scales = torch.from_numpy(random.integers(120, 124, (experts, rows, columns // 32)))
+    table = torch.tensor([0, .5, 1, 1.5, 2, 3, 4, 6, -0., -.5, -1, -1.5, -2, -3, -4, -6])
+    values = table[codes] * torch.exp2(scales.float() - 127)[..., None]
+    blocks = (codes[..., 0::2] | codes[..., 1::2] << 4).to(torch.uint8)
+    return {name + "_blocks": blocks, name + "_scales": scales.to(torch.uint8)}, (
+        values.reshape(experts, rows, columns).transpose(1, 2).contiguous())
+
+
+def plain(name, tensor):
+    stored = tensor if name.endswith("e_score_correction_bias") else tensor.bfloat16()
+    return {name: stored}, stored.float()
+
+
+FP8 = dict(quant_method="fp8", fmt="e4m3", activation_scheme="dynamic",
+           weight_block_size=[128, 128])
+INT4 = dict(quant_method="compressed-tensors", format="pack-quantized",
+            quantization_status="compressed", kv_cache_scheme=None, global_compression_ratio=None,
+            ignore=["lm_head"], config_groups=dict(group_0=dict(
+                input_activations=None, output_activations=None, targets=["Linear"],
+                weights=dict(actorder=None, block_structure=None, dynamic=False, group_size=32,
+                             num_bits=4, observer="minmax", observer_kwargs={}, strategy="group",
+                             symmetric=True, type="int"))))
+# Family, what is stored, what config.json says on top.
+STORED = {
+    "deepseek-tiny": (DeepseekV3ForCausalLM, DeepseekV3Config, DEEPSEEK, plain, {}),
+    "deepseek-fp8-tiny": (DeepseekV3ForCausalLM, DeepseekV3Config, {
+        **DEEPSEEK, "hidden_size": 160, "q_lora_rank": None, "n_group": 1, "topk_group": 1,
+        "norm_topk_prob": False, "rope_parameters": rope("default", 50000.0)},
+        block_fp8, dict(quantization_config=FP8, num_nextn_predict_layers=1)),
+    "kimi-k2-tiny": (DeepseekV3ForCausalLM, DeepseekV3Config, {
+        **DEEPSEEK, "n_group": 1, "topk_group": 1}, int4_experts,
+        dict(quantization_config=INT4, model_type="kimi_k2")),
+    "gpt-oss-tiny": (GptOssForCausalLM, GptOssConfig, GPT_OSS, mxfp4_experts,
+                     dict(quantization_config=dict(quant_method="mxfp4",
+                                                   modules_to_not_convert=["lm_head"]))),
+}
+
+
+def make_stored(out, name, seed):
+    """Transformers computes from what the stored tensors decode to."""
+    model_class, config_class, more, store, told = STORED[name]
+    _, model = new_model(model_class, config_class, more)
+    randomize(model, seed)
+    for name_of_buffer, buffer in model.named_buffers():
+        if name_of_buffer.endswith("e_score_correction_bias"):
+            buffer.copy_(0.2 * torch.randn(buffer.shape,
+                                           generator=torch.Generator().manual_seed(seed)))
+    folder = fresh(out / name)
+    checkpoint = folder / "checkpoint"
+    with tempfile.TemporaryDirectory() as temporary:
+        model.save_pretrained(temporary)
+        stored, values = {}, {}
+        for tensor, data in load_file(Path(temporary) / "model.safetensors").items():
+            parts, decoded = store(tensor, data)
+            stored.update(parts)
+            values[tensor] = decoded.contiguous()
+        save_file(values, Path(temporary) / "model.safetensors", metadata={"format": "pt"})
+        model = model_class.from_pretrained(temporary, attn_implementation="eager",
+                                            experts_implementation="eager",
+                                            dtype=torch.float32).eval()
+        config = json.loads((Path(temporary) / "config.json").read_text())
+    if told.get("num_nextn_predict_layers"):
+        stored[f"model.layers.{config['num_hidden_layers']}.eh_proj.weight"] = torch.zeros(8, 8)
+        config.pop("num_mtp_layers", None)
+    config.pop("dtype", None)
+    (checkpoint / "config.json").write_text(json.dumps({**config, **told}, indent=1) + "\n")
+    save_file(stored, checkpoint / "model.safetensors")
+    write_golden(folder, model, model.config.vocab_size)
 
 
 def new_model(model_class, config_class, more):
@@ -105,11 +229,68 @@ GGUFS = {
 }
 
 
+def make_gguf_gpt_oss(out, name):
+    config, model = new_model(GptOssForCausalLM, GptOssConfig, GPT_OSS)
+    types = dict(embed=Q.Q8_0, q=Q.Q8_0, k=Q.Q8_0, v=Q.Q5_1, o=Q.Q8_0, router=Q.F32, gate=Q.MXFP4,
+                 up=Q.MXFP4, down=Q.MXFP4, output=Q.Q8_0)
+    folder = fresh(out / name)
+    random = np.random.default_rng(55)
+    made = GgufModel(folder, "gpt-oss", config, types, random)
+    experts, width, hidden = config.num_local_experts, config.intermediate_size, config.hidden_size
+    made.writer.add_key_length(config.head_dim)
+    made.writer.add_value_length(config.head_dim)
+    made.writer.add_sliding_window(config.sliding_window)
+    made.writer.add_expert_count(experts)
+    made.writer.add_expert_used_count(config.num_experts_per_tok)
+    made.writer.add_expert_feed_forward_length(width)
+    made.writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+    made.writer.add_rope_scaling_factor(config.rope_parameters["factor"])
+    made.writer.add_rope_scaling_orig_ctx_len(
+        config.rope_parameters["original_max_position_embeddings"])
+
+    def bias(gguf_name, hf_name, *shape):
+        made.vector(gguf_name, hf_name, 0.3 * random.normal(size=shape))
+
+    for layer in range(config.num_hidden_layers):
+        short, long = f"blk.{layer}.", f"model.layers.{layer}."
+        made.attention(short, long, config.head_dim, False, "post_attention_norm.weight")
+        for gguf_name, hf_name in (("attn_q", "q_proj"), ("attn_k", "k_proj"), ("attn_v", "v_proj"),
+                                   ("attn_output", "o_proj")):
+            rows = made.state[f"{long}self_attn.{hf_name}.weight"].shape[0]
+            bias(f"{short}{gguf_name}.bias", f"{long}self_attn.{hf_name}.bias", rows)
+        bias(short + "attn_sinks.weight", long + "self_attn.sinks", config.num_attention_heads)
+        made.matrix(short + "ffn_gate_inp.weight", long + "mlp.router.weight", "router", experts,
+                    hidden)
+        bias(short + "ffn_gate_inp.bias", long + "mlp.router.bias", experts)
+        inner = {}
+        for part in ("gate", "up"):
+            inner[part] = made.values(f"{short}ffn_{part}_exps.weight", part,
+                                      (experts, width, hidden))
+            bias(f"{short}ffn_{part}_exps.bias", part, experts, width)
+        base = long + "mlp.experts."
+        # Transformers has gate and up by turns, and its matrices transposed.
+        made.state[base + "gate_up_proj"] = torch.stack(
+            [inner["gate"], inner["up"]], dim=2).flatten(1, 2).transpose(1, 2).contiguous()
+        made.state[base + "gate_up_proj_bias"] = torch.stack(
+            [made.state.pop("gate"), made.state.pop("up")], dim=2).flatten(1, 2)
+        made.state[base + "down_proj"] = made.values(
+            short + "ffn_down_exps.weight", "down", (experts, hidden, width)
+        ).transpose(1, 2).contiguous()
+        bias(short + "ffn_down_exps.bias", base + "down_proj_bias", experts, hidden)
+    made.ends()
+    made.finish(folder, model)
+
+
 def main(out, wanted):
     out = Path(out)
     for seed, name in enumerate(FAMILIES):
         if not wanted or name in wanted:
             make_family(out, name, 2000 + seed)
+    for seed, name in enumerate(STORED):
+        if not wanted or name in wanted:
+            make_stored(out, name, 3000 + seed)
+    if not wanted or "gguf-gpt-oss-tiny" in wanted:
+        make_gguf_gpt_oss(out, "gguf-gpt-oss-tiny")
     for name, golden in GGUFS.items():
         if not wanted or name in wanted:
             make_gguf(out, name, *golden)

@@ -4,6 +4,10 @@
 An independent decoder judges: numpy's, in the `gguf` package from PyPI.
   pip install gguf numpy && python3 tools/make_quant_goldens.py tests/golden/quants
 A file holds kBlocks blocks as stored, then their elements as float32, little-endian.
+
+The formats of safetensors with scales that lie apart, by torch and compressed-tensors:
+  pip install torch compressed-tensors && python3 tools/make_quant_goldens.py tests/golden/quants scaled
+Such a file holds the codes, the scales and the elements of a matrix.
 """
 import sys
 from pathlib import Path
@@ -41,5 +45,34 @@ def main(folder):
         Path(folder, kind.name.lower() + ".bin").write_bytes(blocks.tobytes() + values.tobytes())
 
 
+def block_fp8(random):
+    """Rows 126 to 129 of a matrix of 160 columns, all codes among them: four blocks."""
+    import torch
+    rows, columns = range(126, 130), 160
+    codes = np.concatenate([np.arange(256), random.integers(0, 256, len(rows) * columns - 256)])
+    codes = torch.from_numpy(codes.astype(np.uint8).reshape(len(rows), columns))
+    scales = torch.tensor([[0.0123, 3.75], [1e-4, 0.5]])
+    each = torch.stack([scales[row // 128].repeat_interleave(128)[:columns] for row in rows])
+    return codes, scales, codes.view(torch.float8_e4m3fn).float() * each
+
+
+def int4(random):
+    import torch
+    from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
+    codes = torch.from_numpy(random.integers(-8, 8, (5, 96)).astype(np.int8))
+    scales = torch.from_numpy(random.uniform(-0.1, 0.1, (5, 3)).astype(np.float32)).bfloat16()
+    values = codes.float() * scales.float().repeat_interleave(32, dim=1)
+    return pack_to_int32(codes, 4), scales.view(torch.int16), values
+
+
+def main_scaled(folder):
+    random = np.random.default_rng(20241226)
+    for name, made in (("f8_e4m3", block_fp8(random)), ("int4", int4(random))):
+        Path(folder, name + ".bin").write_bytes(b"".join(part.numpy().tobytes() for part in made))
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    if sys.argv[2:] == ["scaled"]:
+        main_scaled(sys.argv[1])
+    else:
+        main(sys.argv[1])

@@ -53,6 +53,13 @@ Result<Source> open_source(const PackOptions& options) {
                 options.model.string());
   }
   SLUICE_ASSIGN(const auto architecture, model::open_architecture(*source.checkpoint, files));
+  if (architecture->blueprint().experts_share_tensors) {
+    return fail(
+        ErrorKind::usage,
+        "{}: all experts of a layer lie in the same tensors; sluice pack takes models whose "
+        "experts have tensors of their own",
+        options.model.string());
+  }
   source.layout = lay_out_pack(*source.checkpoint, files, architecture->blueprint());
   source.layout.index.chunk_bytes = options.chunk_bytes;
   SLUICE_ASSIGN(source.companions, find_companions(source.checkpoint->folder()));

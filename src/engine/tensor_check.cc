@@ -47,6 +47,8 @@ Found find_bad(DType dtype, bool scale, std::span<const std::byte> bytes) {
       return find<std::uint16_t>(bytes, 0x7F80);
     case DType::f16:
       return find<std::uint16_t>(bytes, 0x7C00);
+    case DType::f8_e4m3:
+      return find<std::uint8_t>(bytes, 0x7F);
     case DType::f32:
       return find<std::uint32_t>(bytes, 0x7F80'0000);
     default:

@@ -7,6 +7,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/check.h"
@@ -190,7 +191,13 @@ HWY_NOINLINE void attention_as(const float* queries, std::size_t heads, const Ca
                                          scores + h * count + done);
                    }
                  });
-  for (std::size_t h = 0; h < heads; ++h) softmax(scores + h * count, count);
+  for (std::size_t h = 0; h < heads; ++h) {
+    if (seen.sinks != nullptr) {
+      softmax_with_sink(scores + h * count, count, seen.sinks[h]);
+    } else {
+      softmax(scores + h * count, count);
+    }
+  }
   std::fill_n(out, heads * value_width, 0.0f);
   for_each_block(seen, seen.values, {nullptr, value_bytes, 0, key_width, value_width, count},
                  [&](const Block& block, std::size_t done) HWY_ATTR {
@@ -226,6 +233,15 @@ HWY_AFTER_NAMESPACE();
 namespace sluice::kernels {
 
 HWY_EXPORT(attention_over_cache);
+
+void softmax_with_sink(float* x, std::size_t n, float sink) {
+  const std::size_t largest = argmax(x, n);
+  const float above = sink - x[largest];
+  softmax(x, n);
+  // The largest one's share is 1 over the sum of all, each divided by it.
+  const float share = 1.0f / (1.0f + std::exp(above) * x[largest]);
+  for (std::size_t i = 0; i < n; ++i) x[i] *= share;
+}
 
 void attention_over_cache(const float* queries, std::size_t heads, const CachedRows& seen,
                           float scale, float* scores, float* out) {

@@ -101,6 +101,13 @@ class GroupAdder {
     // Not fused: a product and a sum, each rounded, is what the formats define.
     Floats weight = hn::Mul(scale, codes_to_floats<kIndex>(codes));
     if constexpr (kOffset) weight = hn::Add(weight, offset);
+    add_weights<kVector>(weight);
+  }
+
+ public:
+  /// The weights of vector kVector from here on.
+  template <std::size_t kVector>
+  HWY_INLINE void add_weights(Floats weight) {
     const float* const x = x_ + kVector * kLanes;
     SLUICE_UNROLL(8)
     for (std::size_t t = 0; t < kPositions; ++t) {
@@ -109,6 +116,7 @@ class GroupAdder {
     }
   }
 
+ private:
   const float* x_;
   std::size_t stride_;
   Floats sum_[kPositions][2];
@@ -190,33 +198,49 @@ HWY_INLINE void block_row(const std::uint8_t* row, std::size_t blocks, const flo
   adder.store(y, y_stride);
 }
 
+/// Rows of a format of blocks.
 template <class Format>
-HWY_NOINLINE void block_matmul_as(const Rows& w, const float* x, std::size_t positions, float* y,
-                                  std::size_t y_stride) {
+struct BlockRows {
+  template <std::size_t kPositions>
+  static HWY_INLINE void row(const Rows& w, std::size_t r, const float* x, std::size_t x_stride,
+                             float* y, std::size_t y_stride) {
+    const std::size_t blocks = w.columns / Format::kColumns;
+    const auto* const data = reinterpret_cast<const std::uint8_t*>(w.data);
+    block_row<Format, kPositions>(data + r * blocks * Format::kBytes, blocks, x, x_stride, y,
+                                  y_stride);
+  }
+};
+
+/// Each row of the matrix times all positions. Kind::row() is for some positions at once.
+template <class Kind>
+HWY_NOINLINE void matmul_by_rows(const Rows& w, const float* x, std::size_t positions, float* y,
+                                 std::size_t y_stride) {
   constexpr std::size_t kAtOnce = kRegisters / 4;  // positions: two accumulators each
   // No more positions at a time than the cache holds, since each row reads them all.
   constexpr std::size_t kCachedFloats = 1 << 18;
   const std::size_t x_stride = hwy::RoundUpTo(w.columns, std::size_t{128});  // of prepare()
-  const std::size_t blocks = w.columns / Format::kColumns;
-  const std::size_t stride = blocks * Format::kBytes;
   const std::size_t most =
       std::max(kCachedFloats / std::max<std::size_t>(x_stride, 1) / kAtOnce, std::size_t{1}) *
       kAtOnce;
   for (std::size_t first = 0; first < positions; first += most) {
     const std::size_t last = std::min(positions, first + most);
-    const auto* row = reinterpret_cast<const std::uint8_t*>(w.data);
-    for (std::size_t r = 0; r < w.rows; ++r, row += stride) {
+    for (std::size_t r = 0; r < w.rows; ++r) {
       std::size_t t = first;
       for (; t + kAtOnce <= last; t += kAtOnce) {
-        block_row<Format, kAtOnce>(row, blocks, x + t * x_stride, x_stride, y + t * y_stride + r,
-                                   y_stride);
+        Kind::template row<kAtOnce>(w, r, x + t * x_stride, x_stride, y + t * y_stride + r,
+                                    y_stride);
       }
       for (; t < last; ++t) {
-        block_row<Format, 1>(row, blocks, x + t * x_stride, x_stride, y + t * y_stride + r,
-                             y_stride);
+        Kind::template row<1>(w, r, x + t * x_stride, x_stride, y + t * y_stride + r, y_stride);
       }
     }
   }
+}
+
+template <class Format>
+void block_matmul_as(const Rows& w, const float* x, std::size_t positions, float* y,
+                     std::size_t y_stride) {
+  matmul_by_rows<BlockRows<Format>>(w, x, positions, y, y_stride);
 }
 
 // NOLINTNEXTLINE(google-readability-namespace-comments)

@@ -1,4 +1,5 @@
-// Rows of GGUF's block formats: what matmul.cc and transposed.cc pass on.
+// Rows of GGUF's block formats and of those with scales that lie apart: what matmul.cc and
+// transposed.cc pass on.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,12 @@ void block_matmul(const Rows& w, const float* prepared, std::size_t positions, f
 /// The same for the formats of 256 columns.
 void super_block_matmul(const Rows& w, const float* prepared, std::size_t positions, float* y,
                         std::size_t y_stride);
+
+/// The same for f8_e4m3 and int4.
+void scaled_matmul(const Rows& w, const float* prepared, std::size_t positions, float* y,
+                   std::size_t y_stride);
+/// decode_row() of f8_e4m3.
+void decode_f8_row(const Rows& w, std::size_t row, float* out);
 
 namespace scalar {
 

@@ -94,7 +94,14 @@ void attention_over_cache(const float* queries, std::size_t heads, const CachedR
           dot(queries + h * seen.key_width, key.data(), seen.key_width) * scale;
     }
   }
-  for (std::size_t h = 0; h < heads; ++h) softmax(scores + h * seen.count, seen.count);
+  for (std::size_t h = 0; h < heads; ++h) {
+    float* const row = scores + h * seen.count;
+    if (seen.sinks != nullptr) {
+      softmax_with_sink(row, seen.count, seen.sinks[h]);
+    } else {
+      softmax(row, seen.count);
+    }
+  }
   std::fill_n(out, heads * seen.value_width, 0.0f);
   for (std::size_t s = 0; s < seen.count; ++s) {
     const std::vector<float> value = row_of(seen.values, seen.value_stride, s);

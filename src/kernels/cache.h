@@ -46,6 +46,7 @@ struct CachedRows {
   std::size_t key_width = 0;
   std::size_t value_stride = 0;  ///< numbers of a whole row of values
   std::size_t value_width = 0;   ///< of which so many are mixed
+  const float* sinks = nullptr;  ///< by head: softmax_with_sink(), or null
 };
 
 /// attention_heads() of ops.h over a cache. The bits do not depend on where the ring begins.

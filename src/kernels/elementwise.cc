@@ -83,6 +83,22 @@ void gelu_glu(const float* gate, const float* up, std::size_t n, float* out) {
   });
 }
 
+/// Compared such that a NaN stays one.
+void limited_glu(const Glu& kind, const float* gate, const float* up, std::size_t n, float* out) {
+  const FloatTag floats;
+  const Floats most = hn::Set(floats, kind.limit);
+  const Floats least = hn::Neg(most);
+  for_each_vector(n, [=](std::size_t i, std::size_t count) HWY_ATTR {
+    Floats g = load(gate + i, count);
+    Floats u = load(up + i, count);
+    g = hn::IfThenElse(hn::Gt(g, most), most, g);
+    u = hn::IfThenElse(hn::Gt(u, most), most, u);
+    u = hn::IfThenElse(hn::Lt(u, least), least, u);
+    const Floats swish = hn::Mul(g, sigmoid_of(hn::Mul(hn::Set(floats, kind.beta), g)));
+    store(hn::Mul(swish, hn::Add(u, hn::Set(floats, 1.0f))), out + i, count);
+  });
+}
+
 void glu(const Glu& kind, const float* gate, const float* up, std::size_t n, float* out) {
   switch (kind.kind) {
     case Glu::Kind::silu:
@@ -91,6 +107,8 @@ void glu(const Glu& kind, const float* gate, const float* up, std::size_t n, flo
       return situ_glu(kind, gate, up, n, out);
     case Glu::Kind::gelu:
       return gelu_glu(gate, up, n, out);
+    case Glu::Kind::limited:
+      return limited_glu(kind, gate, up, n, out);
   }
 }
 

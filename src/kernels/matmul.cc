@@ -183,7 +183,7 @@ void prepare(WeightFormat format, const float* x, std::size_t x_stride, std::siz
       return prepare_as<Bf16>(x, x_stride, columns, positions, prepared);
     case WeightFormat::mxfp4:
       return prepare_as<Mxfp4>(x, x_stride, columns, positions, prepared);
-    default:  // formats of blocks: in the order of the columns, as for F32
+    default:  // in the order of the columns, as for F32
       return prepare_as<F32>(x, x_stride, columns, positions, prepared);
   }
 }
@@ -200,7 +200,7 @@ void matmul(const Rows& w, const float* prepared, std::size_t positions, float* 
     case WeightFormat::mxfp4:
       return matmul_as<Mxfp4>(w, prepared, positions, y, y_stride);
     default:
-      break;  // block_matmul()
+      break;  // block_matmul(), scaled_matmul()
   }
 }
 
@@ -226,6 +226,8 @@ Rows slice(const Rows& w, std::size_t first, std::size_t count) {
   Rows part = w;
   part.data += first * bytes_per_row(w.format, w.columns);
   if (w.format == WeightFormat::mxfp4) part.scales += first * (w.columns / 32);
+  if (w.format == WeightFormat::int4) part.scales += first * (w.columns / 32) * 2;
+  if (w.format == WeightFormat::f8_e4m3) part.first += first;
   part.rows = count;
   return part;
 }
@@ -249,6 +251,9 @@ void prepare(WeightFormat format, const float* x, std::size_t x_stride, std::siz
 void matmul(const Rows& w, const float* prepared, std::size_t positions, float* y,
             std::size_t y_stride) {
   if (is_blocked(w.format)) return block_matmul(w, prepared, positions, y, y_stride);
+  if (w.format == WeightFormat::f8_e4m3 || w.format == WeightFormat::int4) {
+    return scaled_matmul(w, prepared, positions, y, y_stride);
+  }
   HWY_DYNAMIC_DISPATCH(matmul)(w, prepared, positions, y, y_stride);
 }
 

@@ -11,7 +11,9 @@ enum class WeightFormat : std::uint8_t {
   f32,
   f16,
   bf16,
-  mxfp4,  ///< 4-bit codes, low nibble = even column, and a scale byte per 32 columns (SPEC 4)
+  mxfp4,    ///< 4-bit codes, low nibble = even column, and a scale byte per 32 columns (SPEC 4)
+  f8_e4m3,  ///< 8-bit floats (OCP), and a float32 scale per 128 rows and 128 columns (DeepSeek V3)
+  int4,     ///< whole numbers plus 8, low nibble = even column, and a bf16 scale per 32 columns
 
   // GGUF's: blocks of 32 or 256 columns, each with its scales inside (docs/formats.md).
   q4_0,
@@ -32,6 +34,10 @@ enum class WeightFormat : std::uint8_t {
 /// Whether the format is one of blocks.
 constexpr bool is_blocked(WeightFormat format) { return format >= WeightFormat::q4_0; }
 
+/// Columns and rows that share a scale of f8_e4m3.
+inline constexpr std::size_t kF8Block = 128;
+constexpr std::size_t f8_blocks(std::size_t n) { return (n + kF8Block - 1) / kF8Block; }
+
 /// Columns of a block, and its bytes. For formats without blocks: one column.
 struct WeightBlock {
   std::size_t columns;
@@ -45,7 +51,10 @@ constexpr WeightBlock block_of(WeightFormat format) {
     case WeightFormat::bf16:
       return {1, 2};
     case WeightFormat::mxfp4:
+    case WeightFormat::int4:
       return {2, 1};  // two codes in a byte; the scales lie apart
+    case WeightFormat::f8_e4m3:
+      return {1, 1};
     case WeightFormat::q4_0:
     case WeightFormat::iq4_nl:
       return {32, 18};
@@ -78,10 +87,13 @@ constexpr WeightBlock block_of(WeightFormat format) {
 /// Consecutive rows of a matrix. The pointers may have any alignment.
 struct Rows {
   WeightFormat format = WeightFormat::f32;
-  const std::byte* data = nullptr;    ///< rows x bytes_per_row(format, columns), no padding
-  const std::byte* scales = nullptr;  ///< mxfp4 only: rows x columns/32
+  const std::byte* data = nullptr;  ///< rows x bytes_per_row(format, columns), no padding
+  /// mxfp4, int4: rows x columns/32; f8_e4m3: of the whole matrix, f8_blocks(rows) x
+  /// f8_blocks(columns); else none.
+  const std::byte* scales = nullptr;
   std::size_t rows = 0;
-  std::size_t columns = 0;  ///< mxfp4: a multiple of 32; formats of blocks: whole blocks
+  std::size_t columns = 0;  ///< formats with scales: a multiple of 32; of blocks: whole blocks
+  std::size_t first = 0;    ///< f8_e4m3: which row of the matrix the first one is
 };
 
 /// Bytes of one row of codes or numbers, scales that lie apart not counted.

@@ -30,16 +30,18 @@ float dot(const float* a, const float* b, std::size_t n);
 /// True when every number is finite.
 bool all_finite(const float* x, std::size_t n);
 
-/// SwiGLU, SiTU-GLU (SPEC 6.7) and GEGLU (arXiv 2002.05202).
+/// SwiGLU, SiTU-GLU (SPEC 6.7), GEGLU (arXiv 2002.05202), and gpt-oss's SwiGLU with limits.
 struct Glu {
   enum class Kind : std::uint8_t {
     silu,  ///< silu(gate) * up
     situ,
     gelu,  ///< gelu(gate) * up, the Gaussian's integral by a hyperbolic tangent (arXiv 1606.08415)
+    limited,  ///< gate * sigmoid(beta * gate) * (up + 1), gate up to the limit, up within +- it
   };
   Kind kind = Kind::silu;
-  float beta = 1.0f;         ///< situ: cap of the gate
+  float beta = 1.0f;         ///< situ: cap of the gate; limited: gain of the sigmoid
   float linear_beta = 0.0f;  ///< situ: cap of `up`; 0: `up` as it is
+  float limit = 7.0f;        ///< limited
 };
 /// out[i] = glu(gate[i], up[i]). out may be gate or up.
 void glu(const Glu& kind, const float* gate, const float* up, std::size_t n, float* out);
@@ -64,6 +66,8 @@ void kda_step(float* state, const float* q, const float* k, const float* v, cons
 
 /// In place softmax of n >= 1 numbers.
 void softmax(float* x, std::size_t n);
+/// The same as if `sink` were one number more, whose share goes nowhere (arXiv 2309.17453).
+void softmax_with_sink(float* x, std::size_t n, float sink);
 
 /// What a head attends to: `count` keys and values, row by row.
 struct KeysAndValues {

@@ -40,6 +40,7 @@ void kda_decay(const float* raw, std::size_t n, float a_log, bool has_bound, flo
 void kda_step(float* state, const float* q, const float* k, const float* v, const float* decay,
               float beta, std::size_t dim, float* scratch, float* out);
 void softmax(float* x, std::size_t n);
+void softmax_with_sink(float* x, std::size_t n, float sink);
 void attention_heads(const float* queries, std::size_t heads, const KeysAndValues& seen,
                      float scale, float* scores, float* out);
 void latent_attention(const float* query, const float* cache, std::size_t count, std::size_t width,

@@ -217,6 +217,8 @@ Decoder decoder_of(WeightFormat format) {
     case WeightFormat::f16:
     case WeightFormat::bf16:
     case WeightFormat::mxfp4:
+    case WeightFormat::f8_e4m3:
+    case WeightFormat::int4:
       break;
   }
   return nullptr;

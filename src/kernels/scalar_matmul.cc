@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "kernels/blocks.h"
 #include "kernels/scalar.h"
@@ -41,7 +42,23 @@ float from_e8m0(std::byte scale) {
   return std::bit_cast<float>(byte == 0 ? 0x00400000u : byte << 23);
 }
 
-/// Number or, for mxfp4, code of one weight; mxfp4's scale is not applied.
+/// OCP's E4M3: four bits of exponent, three of mantissa, no infinity.
+float from_e4m3(std::byte byte) {
+  const auto bits = std::to_integer<std::uint32_t>(byte);
+  const std::uint32_t exponent = bits >> 3 & 15u;
+  const std::uint32_t mantissa = bits & 7u;
+  float magnitude = 0;
+  if (exponent == 0) {
+    magnitude = static_cast<float>(mantissa) * 0x1p-9f;
+  } else if (exponent == 15 && mantissa == 7) {
+    magnitude = std::numeric_limits<float>::quiet_NaN();
+  } else {
+    magnitude = std::bit_cast<float>((exponent + 120) << 23 | mantissa << 20);
+  }
+  return (bits & 0x80u) != 0 ? -magnitude : magnitude;
+}
+
+/// Number or, for the formats with scales, code of one weight; the scale is not applied.
 float unscaled(const Rows& w, const std::byte* row, std::size_t column) {
   switch (w.format) {
     case WeightFormat::f32:
@@ -54,8 +71,29 @@ float unscaled(const Rows& w, const std::byte* row, std::size_t column) {
       const auto pair = std::to_integer<unsigned>(row[column / 2]);
       return from_e2m1(column % 2 == 0 ? pair & 15u : pair >> 4);
     }
+    case WeightFormat::int4: {
+      const auto pair = std::to_integer<int>(row[column / 2]);
+      return static_cast<float>((column % 2 == 0 ? pair & 15 : pair >> 4) - 8);
+    }
+    case WeightFormat::f8_e4m3:
+      return from_e4m3(row[column]);
     default:
       return 0.0f;  // formats of blocks are decoded row by row
+  }
+}
+
+float scale_of(const Rows& w, std::size_t row, std::size_t column) {
+  const std::size_t group = row * (w.columns / 32) + column / 32;
+  switch (w.format) {
+    case WeightFormat::mxfp4:
+      return from_e8m0(w.scales[group]);
+    case WeightFormat::int4:
+      return from_bf16(load<std::uint16_t>(w.scales + 2 * group));
+    case WeightFormat::f8_e4m3:
+      return load<float>(
+          w.scales + 4 * ((w.first + row) / kF8Block * f8_blocks(w.columns) + column / kF8Block));
+    default:
+      return 1.0f;
   }
 }
 
@@ -89,10 +127,13 @@ float block_sum(const Rows& w, std::size_t row, const float* x) {
   return sum;
 }
 
+/// Formats whose weights are one number each, times a scale or not.
 float plain_sum(const Rows& w, std::size_t row, const float* x) {
   const std::byte* numbers = row_at(w, row);
   float sum = 0.0f;
-  for (std::size_t c = 0; c < w.columns; ++c) sum += unscaled(w, numbers, c) * x[c];
+  for (std::size_t c = 0; c < w.columns; ++c) {
+    sum += unscaled(w, numbers, c) * scale_of(w, row, c) * x[c];
+  }
   return sum;
 }
 
@@ -128,10 +169,7 @@ float from_f16(std::uint16_t bits) { return half_to_float(bits); }
 void decode_row(const Rows& w, std::size_t row, float* out) {
   if (is_blocked(w.format)) return decode_blocks(w.format, row_at(w, row), w.columns, out);
   for (std::size_t c = 0; c < w.columns; ++c) {
-    out[c] = unscaled(w, row_at(w, row), c);
-    if (w.format == WeightFormat::mxfp4) {
-      out[c] *= from_e8m0(w.scales[row * (w.columns / 32) + c / 32]);
-    }
+    out[c] = unscaled(w, row_at(w, row), c) * scale_of(w, row, c);
   }
 }
 

@@ -69,6 +69,10 @@ void glu(const Glu& kind, const float* gate, const float* up, std::size_t n, flo
       out[i] = capped(g, kind.beta) * sigmoid_of(g) * u;
     } else if (kind.kind == Glu::Kind::gelu) {
       out[i] = g * sigmoid_of(gelu_argument(g)) * up[i];
+    } else if (kind.kind == Glu::Kind::limited) {
+      const float low = g > kind.limit ? kind.limit : g;
+      const float u = up[i] > kind.limit ? kind.limit : up[i] < -kind.limit ? -kind.limit : up[i];
+      out[i] = low * sigmoid_of(kind.beta * low) * (u + 1);
     } else {
       out[i] = g * sigmoid_of(g) * up[i];
     }
@@ -172,6 +176,13 @@ void attention_residual(std::span<const float* const> sources, const float* dire
     largest = next;
   }
   for (std::size_t i = 0; i < n; ++i) out[i] /= total;
+}
+
+void softmax_with_sink(float* x, std::size_t n, float sink) {
+  const float largest = std::max(sink, *std::max_element(x, x + n));
+  float total = std::exp(sink - largest);
+  for (std::size_t i = 0; i < n; ++i) total += x[i] = std::exp(x[i] - largest);
+  for (std::size_t i = 0; i < n; ++i) x[i] /= total;
 }
 
 void route(const Router& router, float* logits, const float* bias, std::int32_t* ids,

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "kernels/blocks.h"
 #include "kernels/matmul.h"
 #include "kernels/scalar.h"
 #if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
@@ -163,6 +164,7 @@ HWY_EXPORT(decode_row);
 HWY_EXPORT(add_transposed);
 
 void decode_row(const Rows& w, std::size_t row, float* out) {
+  if (w.format == WeightFormat::f8_e4m3) return decode_f8_row(w, row, out);
   HWY_DYNAMIC_DISPATCH(decode_row)(w, row, out);
 }
 

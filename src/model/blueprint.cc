@@ -119,11 +119,27 @@ std::optional<kernels::WeightFormat> BlueprintBuilder::plain_format(const std::s
   return std::nullopt;
 }
 
-/// The format of a matrix: plain, or one of GGUF's blocks.
+/// The scales of a matrix of the trunk are few: they are kept in memory with the vectors.
+Vector BlueprintBuilder::find_f8_scales(const Matrix& matrix, const std::string& name) {
+  check_groups(name, matrix.columns, 32, "F8_E4M3");
+  return vector(name + "_scale_inv",
+                kernels::f8_blocks(matrix.rows) * kernels::f8_blocks(matrix.columns));
+}
+
+void BlueprintBuilder::check_groups(const std::string& name, std::size_t columns, std::size_t group,
+                                    std::string_view what) {
+  if (columns % group == 0) return;
+  faults_.push_back(fmt::format("tensor {}: {} columns, but {} needs a multiple of {}", name,
+                                columns, what, group));
+}
+
+/// The format of a matrix: plain, FP8, or one of GGUF's blocks.
 std::optional<kernels::WeightFormat> BlueprintBuilder::format_of(const std::string& name,
                                                                  DType dtype) {
   using kernels::WeightFormat;
   switch (dtype) {
+    case DType::f8_e4m3:
+      return WeightFormat::f8_e4m3;
     case DType::q4_0:
       return WeightFormat::q4_0;
     case DType::q4_1:
@@ -182,7 +198,9 @@ Matrix BlueprintBuilder::matrix(const std::string& name, std::size_t rows, std::
   const std::uint64_t together =
       std::lcm(rows_together, std::min<std::uint64_t>(rows, found->rows_together));
   blocks.matrices.push_back({name, found->extent, rows, std::min<std::uint64_t>(rows, together)});
-  return {id, *format, rows, columns};
+  Matrix matrix = {id, *format, rows, columns};
+  if (*format == kernels::WeightFormat::f8_e4m3) matrix.scales = find_f8_scales(matrix, name);
+  return matrix;
 }
 
 Vector BlueprintBuilder::vector(const std::string& name, std::size_t count, bool padded) {
@@ -212,7 +230,9 @@ EmbeddingTable BlueprintBuilder::embedding(const std::string& name, std::size_t 
   const auto found = tied ? tensors_.find(name, wanted) : find(name, wanted);
   if (!found) return {};  // a tied one will be missed as the head
   if (!tied) check_shape(name, found->shape, expected);
-  const auto format = format_of(name, found->dtype);
+  // Its rows are read one by one, without scales that lie apart.
+  const auto format = found->dtype == DType::f8_e4m3 ? plain_format(name, found->dtype)
+                                                     : format_of(name, found->dtype);
   if (!format) return {};
   blueprint_.embedding = {found->extent, *format, rows, columns};
   return blueprint_.embedding;

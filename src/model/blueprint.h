@@ -19,18 +19,19 @@
 
 namespace sluice::model {
 
+/// A small tensor, resident as float32: a piece of the table of vectors.
+struct Vector {
+  std::size_t offset = 0;
+  std::size_t count = 0;
+};
+
 /// A matrix of the trunk or head: y = W x, stored [rows, columns].
 struct Matrix {
   weights::MatrixId id = 0;
   kernels::WeightFormat format = kernels::WeightFormat::f32;
   std::size_t rows = 0;
   std::size_t columns = 0;
-};
-
-/// A small tensor, resident as float32: a piece of the table of vectors.
-struct Vector {
-  std::size_t offset = 0;
-  std::size_t count = 0;
+  std::optional<Vector> scales = std::nullopt;  ///< of f8_e4m3
 };
 
 /// Where a vector comes from. The first `count` elements of the tensor are taken.
@@ -74,6 +75,7 @@ struct Blueprint {
   EmbeddingTable embedding;
   std::uint64_t trunk_weights = 0;            ///< numbers in the matrices of the layers
   std::vector<std::uint64_t> expert_weights;  ///< numbers in the matrices of an expert, by layer
+  bool experts_share_tensors = false;         ///< an expert is an extent inside tensors of all
   std::array<ClassTotal, kTensorClasses> totals{};
   std::vector<TrunkBlock> trunk_blocks;
   std::vector<std::string> left_out;  ///< "vision_tower.* (165 tensors, 802 MB)": printed by info
@@ -110,6 +112,9 @@ class BlueprintBuilder {
   /// them are stored.
   ExpertLayout experts(const WantedExperts& wanted);
 
+  /// Something is not as the architecture can have it.
+  void fault(std::string what) { faults_.push_back(std::move(what)); }
+
   /// Tensors whose names start so are left out, and listed.
   void leave_out(std::string_view prefix);
 
@@ -123,6 +128,9 @@ class BlueprintBuilder {
   std::optional<SourceTensor> find(const std::string& name, const Wanted& wanted);
   std::optional<kernels::WeightFormat> format_of(const std::string& name, DType dtype);
   std::optional<kernels::WeightFormat> plain_format(const std::string& name, DType dtype);
+  Vector find_f8_scales(const Matrix& matrix, const std::string& name);
+  void check_groups(const std::string& name, std::size_t columns, std::size_t group,
+                    std::string_view what);
   void check_shape(const std::string& name, const store::Shape& found,
                    std::span<const std::uint64_t> expected);
   void note_use(const std::string& name, const SourceTensor& found);
@@ -134,6 +142,11 @@ class BlueprintBuilder {
   ExpertMatrix expert_matrix(const ExpertMatrixNames& names, std::size_t rows, std::size_t columns,
                              bool bias, std::vector<ExpertPart>& parts);
   std::vector<ExpertPart> expert_parts(const WantedExperts& wanted, ExpertLayout& layout);
+  std::vector<ExpertPart> gpt_oss_parts(const WantedExperts& wanted, ExpertLayout& layout);
+  void find_separate(const WantedExperts& wanted, std::span<const ExpertPart> parts,
+                     const ExpertLayout& layout, weights::ExpertLayer& layer);
+  void find_together(std::span<const ExpertPart> parts, weights::ExpertLayer& layer);
+  void note_shapes(const WantedExperts& wanted, std::size_t expert, const ExpertLayout& layout);
   std::optional<SourceTensor> find_part(const std::string& name, const ExpertPart& part,
                                         std::span<const std::uint64_t> shape);
 

@@ -32,7 +32,7 @@ Decoder::Decoder(const DecoderParts& parts, const PassLimits& limits, const Reso
     : parts_(parts),
       limits_(limits),
       resources_(resources),
-      executor_(resources.threads, resources.trunk, resources.experts, resources.trace),
+      executor_(resources.threads, resources.trunk, resources.experts, vectors_, resources.trace),
       vectors_(std::move(vectors)),
       lookahead_(resources.lookahead) {}
 
@@ -128,6 +128,14 @@ Input Decoder::normed(const float* x, const Vector& weight) {
                       scratch_.normed + row * hidden);
   });
   return {scratch_.normed, hidden, rows_.positions, scratch_.prepared};
+}
+
+void Decoder::find_angles(const Rope& rope, float* table) {
+  for (const RowRange& range : rows_.segments) {
+    executor_.parallel(range.count, [&](std::size_t i, int) {
+      rope.angles(range.past + i, table + (range.first + i) * 2 * rope.pairs());
+    });
+  }
 }
 
 void Decoder::add_part() { kernels::add(scratch_.part_out, floats(), scratch_.sum); }

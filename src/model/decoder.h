@@ -17,6 +17,7 @@
 #include "model/moe.h"
 #include "model/network.h"
 #include "model/pass_rows.h"
+#include "model/rope.h"
 #include "model/vectors.h"
 
 namespace sluice::model {
@@ -78,6 +79,8 @@ class Decoder : public Network {
   Input normed(const float* x, const Vector& weight);
   /// sum += part_out.
   void add_part();
+  /// The rotation of every row, the same in all layers that use the rope: table [positions, dim].
+  void find_angles(const Rope& rope, float* table);
   /// A layer's mixture on x into part_out; the observer gets its picks.
   Status run_mixture(const MoeWeights& weights, const MoeConfig& config, const kernels::Glu& glu,
                      const MoeScratch& scratch, PassObserver* observer, Input& x);
@@ -123,6 +126,21 @@ class Decoder : public Network {
   PassRows rows_;
   std::vector<DecoderState*> states_;
 };
+
+/// What the configurations of mixtures have in common, without the kinds of layers.
+template <class Config>
+Shape shape_of_mixture(const Config& config) {
+  Shape shape;
+  shape.architecture = config.model_type;
+  shape.layers = config.layers;
+  shape.hidden = config.hidden;
+  shape.vocabulary = config.vocabulary;
+  shape.experts = config.moe.router.experts;
+  shape.top_k = config.moe.router.top_k;
+  shape.max_positions = config.max_positions;
+  shape.end_ids = config.end_ids;
+  return shape;
+}
 
 /// A checkpoint bounds a model's experts by what is there; a config can say anything.
 Status check_imaginable(const Shape& shape, const std::filesystem::path& place);

@@ -59,18 +59,23 @@ Result<weights::ReadyExpert> Executor::next_expert() {
   return expert;
 }
 
+kernels::Rows Executor::rows_of(const Matrix& matrix, const weights::Tile& tile) const {
+  const float* const scales = matrix.scales ? vectors_[*matrix.scales] : nullptr;
+  return {matrix.format, tile.data,      reinterpret_cast<const std::byte*>(scales),
+          tile.rows,     matrix.columns, tile.first_row};
+}
+
 /// Tiles of one matrix that are there together are consecutive rows: one run of items.
 void Executor::multiply_tiles(const Matrix& matrix, std::span<const weights::Tile> tiles,
                               const float* prepared, std::size_t positions, float* y) {
-  const std::size_t row_bytes = kernels::bytes_per_row(matrix.format, matrix.columns);
   const std::size_t step = rows_per_item(matrix.format, matrix.columns);
   const std::size_t items_per_tile = (tiles.front().rows + step - 1) / step;
   threads_.run(tiles.size() * items_per_tile, [&](std::size_t item, int) {
     const weights::Tile& tile = tiles[item / items_per_tile];
     const std::size_t begin = item % items_per_tile * step;
     if (begin >= tile.rows) return;
-    const kernels::Rows w = {matrix.format, tile.data + begin * row_bytes, nullptr,
-                             std::min<std::size_t>(step, tile.rows - begin), matrix.columns};
+    const kernels::Rows w = kernels::slice(rows_of(matrix, tile), begin,
+                                           std::min<std::size_t>(step, tile.rows - begin));
     kernels::matmul(w, prepared, positions, y + tile.first_row + begin, matrix.rows);
   });
 }

@@ -12,6 +12,7 @@
 #include "base/trace.h"
 #include "kernels/matmul.h"
 #include "model/blueprint.h"
+#include "model/vectors.h"
 #include "weights/expert_banks.h"
 #include "weights/trunk_stream.h"
 
@@ -42,8 +43,8 @@ class Executor {
  public:
   /// `trace` may be null.
   Executor(ThreadPool& threads, weights::TrunkStream& trunk, weights::ExpertBanks& experts,
-           Trace* trace)
-      : threads_(threads), trunk_(trunk), experts_(experts), trace_(trace) {}
+           const VectorTable& vectors, Trace* trace)
+      : threads_(threads), trunk_(trunk), experts_(experts), vectors_(vectors), trace_(trace) {}
 
   /// What is computed from now on belongs to this layer.
   void enter_layer(std::size_t layer) { layer_ = layer; }
@@ -67,6 +68,9 @@ class Executor {
   /// Hands the tiles of the next matrix of the schedule to `visit` as they arrive.
   Status for_each_tile(const Matrix& matrix, FunctionRef<void(const weights::Tile& tile)> visit);
 
+  /// A tile of a matrix as the kernels want it.
+  kernels::Rows rows_of(const Matrix& matrix, const weights::Tile& tile) const;
+
   /// Calls work(item, worker) for all items on all threads.
   void parallel(std::size_t items, FunctionRef<void(std::size_t item, int worker)> work) {
     threads_.run(items, work);
@@ -88,6 +92,7 @@ class Executor {
   ThreadPool& threads_;
   weights::TrunkStream& trunk_;
   weights::ExpertBanks& experts_;
+  const VectorTable& vectors_;
   Trace* const trace_;
   std::size_t layer_ = Trace::kNoLayer;
   const Cancellation* cancellation_ = nullptr;

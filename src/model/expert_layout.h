@@ -35,7 +35,9 @@ struct WantedExperts {
 
   Form form = Form::separate;
   std::string prefix;
-  std::string gate, down, up;
+  std::string gate;
+  std::string down;
+  std::string up = {};  ///< gpt_oss has none
   std::size_t count = 0;
   std::size_t width = 0;  ///< that an expert sees: columns of gate and up, rows of down
   std::size_t inner = 0;  ///< rows of gate and up, columns of down

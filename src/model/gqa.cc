@@ -20,6 +20,7 @@ GqaWeights find_gqa(BlueprintBuilder& builder, const GqaNames& names, const GqaC
     w.key_bias = builder.vector(names.key + ".bias", config.key_width());
     w.value_bias = builder.vector(names.value + ".bias", config.key_width());
   }
+  if (config.sinks) w.sinks = builder.vector(names.sinks, config.heads);
   if (config.output_bias) w.out_bias = builder.vector(names.out + ".bias", hidden);
   if (config.head_norm) {
     w.query_norm = builder.vector(names.query_norm, config.dim);
@@ -80,13 +81,14 @@ void append(const GqaConfig& config, const float* key, const float* value, std::
 
 /// One group of heads of one row.
 void attend(const GqaConfig& config, std::size_t kv_head, const float* query,
-            const LayerCaches& caches, std::size_t position, float* scores, float* out) {
+            const LayerCaches& caches, std::size_t position, const float* sinks, float* scores,
+            float* out) {
   const std::size_t first = kv_head * config.group() * config.dim;
   const float scale =
       config.scale > 0 ? config.scale : 1.0f / std::sqrt(static_cast<float>(config.dim));
-  kernels::attention_over_cache(query + first, config.group(),
-                                caches.seen_from(position, kv_head, config.kv_heads + kv_head),
-                                scale, scores, out + first);
+  kernels::CachedRows seen = caches.seen_from(position, kv_head, config.kv_heads + kv_head);
+  if (sinks != nullptr) seen.sinks = sinks + kv_head * config.group();
+  kernels::attention_over_cache(query + first, config.group(), seen, scale, scores, out + first);
 }
 
 /// Rows of one sequence from their projections to what their heads mix.
@@ -102,10 +104,11 @@ void mix_rows(const GqaWeights& weights, const GqaConfig& config, const Rope& ro
     place_heads(rope, weights.key_norm, vectors, epsilon, turned, config.kv_heads, config.dim, key);
     append(config, key, scratch.value + row * config.key_width(), range.past + i, caches);
   });
+  const float* const sinks = weights.sinks ? vectors[*weights.sinks] : nullptr;
   executor.parallel(range.count * config.kv_heads, [&](std::size_t item, int worker) {
     const std::size_t i = item / config.kv_heads;
     const std::size_t at = (range.first + i) * config.query_width();
-    attend(config, item % config.kv_heads, scratch.query + at, caches, range.past + i,
+    attend(config, item % config.kv_heads, scratch.query + at, caches, range.past + i, sinks,
            scratch.worker + static_cast<std::size_t>(worker) * scratch.worker_floats,
            scratch.out + at);
   });

@@ -24,6 +24,7 @@ struct GqaConfig {
   std::size_t dim = 0;       ///< of a head
   bool bias = false;         ///< of query, key and value
   bool output_bias = false;
+  bool sinks = false;      ///< heads have a score that takes a share and gives nothing
   bool head_norm = false;  ///< queries and keys are normed head by head before they are rotated
   float scale = 0;         ///< of scores; 0: 1 / sqrt(dim)
   std::size_t query_width() const { return heads * dim; }
@@ -35,6 +36,7 @@ struct GqaConfig {
 struct GqaNames {
   std::string query, key, value, out;  ///< without ".weight", ".bias"
   std::string query_norm, key_norm;    ///< with
+  std::string sinks = {};              ///< with
 };
 
 struct GqaWeights {
@@ -43,6 +45,7 @@ struct GqaWeights {
   Matrix out;         ///< [hidden, heads * dim]
   std::optional<Vector> query_bias, key_bias, value_bias, out_bias;
   std::optional<Vector> query_norm, key_norm;  ///< [dim]
+  std::optional<Vector> sinks;                 ///< [heads]
 };
 
 GqaWeights find_gqa(BlueprintBuilder& builder, const GqaNames& names, const GqaConfig& config,

@@ -96,7 +96,7 @@ Status KimiNetwork::attention(const KimiLayer& layer, std::size_t index, Input& 
                    segments(), state, x, scratch().part_out);
   }
   const auto cache = [&](std::size_t segment) { return caches_of(segment, index); };
-  return run_mla(layer.mla, config_.mla, vectors_, executor_, scratch_.mla, segments(), cache, x,
+  return run_mla(layer.mla, config_.mla, vectors_, executor_, scratch_.mla, {segments(), cache}, x,
                  scratch().part_out);
 }
 
@@ -122,15 +122,7 @@ struct KimiFamily {
   static constexpr auto lay_out = lay_out_kimi;
 
   static Shape shape_of(const KimiConfig& config) {
-    Shape shape;
-    shape.architecture = config.model_type;
-    shape.layers = config.layers;
-    shape.hidden = config.hidden;
-    shape.vocabulary = config.vocabulary;
-    shape.experts = config.moe.router.experts;
-    shape.top_k = config.moe.router.top_k;
-    shape.max_positions = config.max_positions;
-    shape.end_ids = config.end_ids;
+    Shape shape = shape_of_mixture(config);
     for (std::size_t layer = 0; layer < config.layers; ++layer) {
       shape.layer_kinds.push_back(fmt::format("{}, {}", config.is_kda[layer] ? "KDA" : "MLA",
                                               config.is_moe(layer) ? "MoE" : "dense"));

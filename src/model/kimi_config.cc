@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "model/fields.h"
+#include "model/quantization_fields.h"
 
 namespace sluice::model {
 namespace {
@@ -116,36 +117,6 @@ void read_glu(Fields& fields, KimiConfig& config) {
   config.glu.linear_beta = static_cast<float>(linear_beta.value_or(0.0));
 }
 
-/// Only checks: what is quantised shows in the tensors' names (SPEC 1, trap 16).
-void check_quantization(Fields fields) {
-  fields.expect("format", "mxfp4-pack-quantized", false);
-  fields.expect("quant_method", "compressed-tensors");
-  fields.expect("quantization_status", "compressed");
-  fields.expect("global_compression_ratio", nullptr);
-  fields.expect("kv_cache_scheme", nullptr);
-  fields.unused(Kind::list, {"ignore"});
-  Fields groups = fields.object("config_groups");
-  Fields group = groups.object("group_0");
-  group.expect("format", "mxfp4-pack-quantized");
-  group.expect("input_activations", nullptr);
-  group.expect("output_activations", nullptr);
-  group.unused(Kind::list, {"targets"});
-  Fields weights = group.object("weights");
-  weights.expect("group_size", 32, false);
-  weights.expect("num_bits", 4, false);
-  weights.expect("type", "float");
-  weights.expect("strategy", "group");
-  weights.expect("symmetric", true);
-  weights.expect("dynamic", false);
-  weights.expect("scale_dtype", "torch.uint8");
-  weights.expect("zp_dtype", nullptr);
-  weights.expect("actorder", nullptr);
-  weights.expect("block_structure", nullptr);
-  weights.unused(Kind::text, {"observer"});
-  weights.unused(Kind::object, {"observer_kwargs"});
-  for (Fields* each : {&weights, &group, &groups, &fields}) each->finish();
-}
-
 void read_text_config(Fields fields, KimiConfig& config) {
   pass_boilerplate(fields);
   config.hidden = fields.count("hidden_size", 1, kMost);
@@ -169,7 +140,8 @@ void read_text_config(Fields fields, KimiConfig& config) {
   read_moe(fields, config);
   read_kda(fields.object("linear_attn_config"), config);
   config.packed_experts = fields.has("quantization_config");
-  if (config.packed_experts) check_quantization(fields.object("quantization_config"));
+  if (config.packed_experts)
+    check_compressed_tensors(fields.object("quantization_config"), Compressed::mxfp4);
   fields.ignore({"quantization_config"});
   fields.finish();
 }

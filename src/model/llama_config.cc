@@ -7,6 +7,7 @@
 
 #include "model/end_ids.h"
 #include "model/fields.h"
+#include "model/gqa_metadata.h"
 #include "model/llama_mixture.h"
 #include "model/metadata_reader.h"
 #include "model/rope_fields.h"
@@ -75,38 +76,6 @@ void read_fields(Fields& fields, LlamaConfig& config) {
   fields.finish();
 }
 
-void read_rope(MetadataReader& reader, LlamaConfig& config) {
-  RopeConfig& rope = config.rope;
-  rope.dim = reader.count("rope.dimension_count", 2, 4096, config.attention.dim);
-  if (rope.dim != config.attention.dim) {
-    reader.fault("rope.dimension_count", "heads that are rotated in part are not supported");
-    rope.dim = config.attention.dim;
-  }
-  rope.base = reader.number("rope.freq_base", 1, 1e12, 10000);
-  // The converters of these files reorder llama's heads so that neighbours make pairs.
-  rope.neighbours = config.model_type == "llama";
-  const std::string type = reader.text("rope.scaling.type", "none");
-  reader.ignore({"rope.scaling.finetuned"});
-  const double old_factor = reader.number("rope.scale_linear", 1, kMostFactor, 1);
-  rope.factor = reader.number("rope.scaling.factor", 1, kMostFactor, old_factor);
-  const auto original =
-      reader.count("rope.scaling.original_context_length", 1, kMostPositions, config.max_positions);
-  const double attention = reader.number("rope.scaling.attn_factor", 1e-3, 1e3, 1);
-  rope.beta_fast = reader.number("rope.scaling.yarn_beta_fast", 1e-3, kMostFactor, 32);
-  rope.beta_slow = reader.number("rope.scaling.yarn_beta_slow", 1e-3, kMostFactor, 1);
-  if (type == "yarn") {
-    rope.scaling = RopeConfig::Scaling::yarn;
-    rope.original_positions = static_cast<double>(original);
-    rope.attention_factor = attention * (rope.factor > 1 ? 0.1 * std::log(rope.factor) + 1 : 1);
-  } else if (type == "linear" || (type == "none" && old_factor > 1)) {
-    rope.scaling = RopeConfig::Scaling::linear;
-  } else if (type != "none") {
-    reader.fault("rope.scaling.type", fmt::format("'{}' is not supported, only none, linear and "
-                                                  "yarn",
-                                                  type.substr(0, 40)));
-  }
-}
-
 }  // namespace
 
 Result<LlamaConfig> parse_llama_config(const std::string& text) {
@@ -135,15 +104,7 @@ Result<LlamaConfig> read_llama_metadata(const store::Checkpoint& checkpoint,
   config.epsilon =
       static_cast<float>(reader.number("attention.layer_norm_rms_epsilon", 1e-12, 1e-1));
   GqaConfig& attention = config.attention;
-  attention.heads = reader.count("attention.head_count", 1, 4096);
-  attention.kv_heads = reader.count("attention.head_count_kv", 1, 4096, attention.heads);
-  attention.dim = reader.count("attention.key_length", 1, 4096, config.hidden / attention.heads);
-  if (reader.count("attention.value_length", 1, 4096, attention.dim) != attention.dim) {
-    reader.fault("attention.value_length", "must equal attention.key_length");
-  }
-  attention.bias = checkpoint.find("blk.0.attn_q.bias").has_value();
-  attention.output_bias = checkpoint.find("blk.0.attn_output.bias").has_value();
-  attention.head_norm = checkpoint.find("blk.0.attn_q_norm.weight").has_value();
+  read_gqa(reader, checkpoint, config.hidden, attention);
   config.rope_divisors = checkpoint.find("rope_freqs.weight").has_value();
   config.tied = !checkpoint.find("output.weight");
   // The vocabulary is as long as the embedding; the key repeats it.
@@ -160,7 +121,10 @@ Result<LlamaConfig> read_llama_metadata(const store::Checkpoint& checkpoint,
                  "attention to the last positions only is not supported");
   }
   config.windows.assign(config.layers, 0);
-  read_rope(reader, config);
+  config.rope.dim = attention.dim;
+  // The converters of these files reorder llama's heads so that neighbours make pairs.
+  config.rope.neighbours = config.model_type == "llama";
+  read_rope(reader, config.max_positions, config.rope);
   reader.finish();
   check_attention(config, reader.faults(), metadata.file());
   config.end_ids = read_end_ids(metadata, config.vocabulary, reader.faults());

@@ -1,4 +1,5 @@
-// Multi-head latent attention without positions, projections absorbed (SPEC 6.5).
+// Multi-head latent attention, projections absorbed (SPEC 6.5): without positions as Kimi has it,
+// or with a rotated part of queries and keys (DeepSeek V2, arXiv 2405.04434).
 #pragma once
 
 #include <span>
@@ -8,6 +9,7 @@
 #include "model/blueprint.h"
 #include "model/executor.h"
 #include "model/layer_caches.h"
+#include "model/rope.h"
 #include "model/rows.h"
 #include "model/vectors.h"
 
@@ -22,9 +24,11 @@ struct MlaConfig {
   std::size_t query_rank = 0;  ///< 0: queries are projected in one step
   std::size_t latent = 0;      ///< kv_lora_rank
   std::size_t nope = 0;
-  std::size_t rope = 0;  ///< named so, never rotated
+  std::size_t rope = 0;  ///< numbers that are rotated; where no rope is given they are as they are
   std::size_t value = 0;
   bool output_gate = false;
+  double sharpening = 1;       ///< of the scores, on top of 1 / sqrt(nope + rope)
+  bool unpacks_heads = false;  ///< kv_b may be in a format that is not plain
   std::size_t query_width() const { return heads * (nope + rope); }
   std::size_t cache_width() const { return latent + rope; }
   std::size_t output_width() const { return heads * value; }
@@ -55,7 +59,16 @@ struct MlaScratch {
   float* prepared;  ///< for inputs of width query_rank or output_width
   float* worker;    ///< [threads, worker_floats]
   std::size_t worker_floats;
+  std::size_t context;  ///< that a worker's room is for
 };
+/// What all layers of a pass share. Without a rope nothing is rotated.
+struct MlaPass {
+  std::span<const RowRange> segments;
+  FunctionRef<LayerCaches(std::size_t segment)> caches;
+  const Rope* rope = nullptr;
+  const float* angles = nullptr;  ///< [positions, rope]: Rope::angles() of every row
+};
+
 MlaScratch lay_out_mla(Arena& arena, const MlaConfig& config, std::size_t positions,
                        std::size_t context, int threads);
 
@@ -63,7 +76,7 @@ MlaScratch lay_out_mla(Arena& arena, const MlaConfig& config, std::size_t positi
 /// caches(segment) is the layer's cache of a segment's sequence, of rows [latent + rope]: the
 /// pass's rows are appended at the segment's `past`.
 Status run_mla(const MlaWeights& weights, const MlaConfig& config, const VectorTable& vectors,
-               Executor& executor, const MlaScratch& scratch, std::span<const RowRange> segments,
-               FunctionRef<LayerCaches(std::size_t segment)> caches, Input& x, float* y);
+               Executor& executor, const MlaScratch& scratch, const MlaPass& pass, Input& x,
+               float* y);
 
 }  // namespace sluice::model

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "model/deepseek.h"
 #include "model/fields.h"
 #include "model/gemma3.h"
+#include "model/gpt_oss.h"
 #include "model/kimi.h"
 #include "model/llama.h"
 #include "store/metadata.h"
@@ -30,8 +32,11 @@ constexpr std::array kArchitectures = {
     Entry{"qwen3", &open_llama, &imagine_llama},
     Entry{"mixtral", &open_llama, &imagine_llama},
     Entry{"qwen3_moe", &open_llama, &imagine_llama},
+    Entry{"deepseek_v3", &open_deepseek, &imagine_deepseek},
+    Entry{"kimi_k2", &open_deepseek, &imagine_deepseek},
     Entry{"gemma3", &open_gemma3, &imagine_gemma3},
     Entry{"gemma3_text", &open_gemma3, &imagine_gemma3},
+    Entry{"gpt_oss", &open_gpt_oss, &imagine_gpt_oss},
 };
 
 /// The same for GGUF, by general.architecture.
@@ -42,9 +47,9 @@ struct GgufEntry {
 };
 
 constexpr std::array kGgufArchitectures = {
-    GgufEntry{"llama", &open_llama_gguf},   GgufEntry{"qwen2", &open_llama_gguf},
-    GgufEntry{"qwen3", &open_llama_gguf},   GgufEntry{"qwen3moe", &open_llama_gguf},
-    GgufEntry{"gemma3", &open_gemma3_gguf},
+    GgufEntry{"llama", &open_llama_gguf},     GgufEntry{"qwen2", &open_llama_gguf},
+    GgufEntry{"qwen3", &open_llama_gguf},     GgufEntry{"qwen3moe", &open_llama_gguf},
+    GgufEntry{"gpt-oss", &open_gpt_oss_gguf}, GgufEntry{"gemma3", &open_gemma3_gguf},
 };
 
 // The largest config.json in the field is a few hundred KiB.

@@ -32,6 +32,7 @@ struct RopeConfig {
   double beta_slow = 1;              ///< yarn: rotations up to which all is
   bool truncate = true;              ///< yarn: whole numbers as the borders of the ramp
   double attention_factor = 0;       ///< yarn: of cosine and sine; 0: 1 + ln(factor) / 10
+  double score_factor = 1;           ///< yarn: of attention's scores, where a model has it there
 };
 
 class Rope {

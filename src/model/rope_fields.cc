@@ -52,6 +52,10 @@ void read_yarn(Fields& fields, std::size_t positions, RopeConfig& rope) {
     rope.attention_factor =
         yarn_sharpening(rope.factor, *scale) / yarn_sharpening(rope.factor, *all_scale);
   }
+  if (all_scale.value_or(0) > 0) {
+    const double sharpening = yarn_sharpening(rope.factor, *all_scale);
+    rope.score_factor = sharpening * sharpening;
+  }
   const auto attention = fields.optional_number("attention_factor", 1e-3, 1e3);
   rope.attention_factor = attention.value_or(rope.attention_factor);
 }
@@ -69,6 +73,33 @@ std::size_t read_rope_scaling(Fields scaling, std::size_t positions, RopeConfig&
   if (rope.scaling != Scaling::dynamic) return positions;
   rope.original_positions = static_cast<double>(positions);
   return static_cast<std::size_t>(static_cast<double>(positions) * rope.factor);
+}
+
+void read_rope(MetadataReader& reader, std::size_t positions, RopeConfig& rope) {
+  if (reader.count("rope.dimension_count", 2, 4096, rope.dim) != rope.dim) {
+    reader.fault("rope.dimension_count", "heads that are rotated in part are not supported");
+  }
+  rope.base = reader.number("rope.freq_base", 1, 1e12, rope.base);
+  const std::string type = reader.text("rope.scaling.type", "none");
+  reader.ignore({"rope.scaling.finetuned"});
+  const double old_factor = reader.number("rope.scale_linear", 1, kMostFactor, 1);
+  rope.factor = reader.number("rope.scaling.factor", 1, kMostFactor, old_factor);
+  const auto original =
+      reader.count("rope.scaling.original_context_length", 1, kMostPositions, positions);
+  const double attention = reader.number("rope.scaling.attn_factor", 1e-3, 1e3, 1);
+  rope.beta_fast = reader.number("rope.scaling.yarn_beta_fast", 1e-3, kMostFactor, 32);
+  rope.beta_slow = reader.number("rope.scaling.yarn_beta_slow", 1e-3, kMostFactor, 1);
+  if (type == "yarn") {
+    rope.scaling = Scaling::yarn;
+    rope.original_positions = static_cast<double>(original);
+    rope.attention_factor = attention * yarn_sharpening(rope.factor, 1);
+  } else if (type == "linear" || (type == "none" && old_factor > 1)) {
+    rope.scaling = Scaling::linear;
+  } else if (type != "none") {
+    reader.fault("rope.scaling.type", fmt::format("'{}' is not supported, only none, linear and "
+                                                  "yarn",
+                                                  type.substr(0, 40)));
+  }
 }
 
 std::size_t read_rope(Fields& fields, std::size_t positions, RopeConfig& rope) {

@@ -94,6 +94,36 @@ TEST(BadModel, Promise6AnExpertOfAnotherTypeOrMissingIsNamed) {
             std::string::npos);
 }
 
+TEST(BadModel, Promise6ACodeOfFp8ThatIsNoNumberEndsThePass) {
+  const CheckpointCopy copy("deepseek-fp8-tiny");
+  const auto spoil = [](std::vector<char>& bytes) { bytes[bytes.size() / 2] = '\x7f'; };
+  copy.change_tensor("model.layers.1.self_attn.kv_b_proj.weight", spoil);
+  std::string message = complaint(copy, ErrorKind::number);
+  EXPECT_NE(message.find("layer 1:"), std::string::npos) << message;
+  const CheckpointCopy other("deepseek-fp8-tiny");
+  for (int expert = 0; expert < 8; ++expert) {
+    other.change_tensor(fmt::format("model.layers.2.mlp.experts.{}.up_proj.weight", expert), spoil);
+  }
+  message = complaint(other, ErrorKind::number);
+  EXPECT_NE(message.find("layer 2, expert"), std::string::npos) << message;
+}
+
+TEST(BadModel, Promise6ScalesThatAreMissingAreNamed) {
+  for (const auto& [model, tensor] :
+       {std::pair{"deepseek-fp8-tiny", "model.layers.0.self_attn.q_proj.weight_scale_inv"},
+        std::pair{"deepseek-fp8-tiny", "model.layers.1.mlp.experts.3.down_proj.weight_scale_inv"},
+        std::pair{"kimi-k2-tiny", "model.layers.1.mlp.experts.3.down_proj.weight_scale"},
+        std::pair{"gpt-oss-tiny", "model.layers.1.mlp.experts.down_proj_scales"}}) {
+    const CheckpointCopy copy(model);
+    copy.change_header(tensor, [&](std::string& header) {
+      header.replace(header.find('"' + std::string(tensor) + '"') + 1, 1, "X");
+    });
+    const std::string message = complaint(copy, ErrorKind::model_files);
+    EXPECT_NE(message.find(fmt::format("tensor {}: missing", tensor)), std::string::npos)
+        << message;
+  }
+}
+
 TEST(BadModel, Promise6ThePaddingOfTheDecayVectorIsNeverRead) {
   const CheckpointCopy copy("k3-tiny");
   const auto before = logits_of(copy);

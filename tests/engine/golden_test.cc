@@ -109,7 +109,8 @@ INSTANTIATE_TEST_SUITE_P(
                       "mistral-window-tiny", "qwen2-window-tiny", "llama-dynamic-tiny",
                       "gguf-plain-tiny", "gguf-blocks-tiny", "gguf-super-tiny", "mixtral-tiny",
                       "qwen3moe-tiny", "qwen3moe-unnormed-tiny", "gguf-mixtral-tiny",
-                      "gguf-qwen3moe-tiny"),
+                      "deepseek-tiny", "deepseek-fp8-tiny", "kimi-k2-tiny", "gpt-oss-tiny",
+                      "gguf-gpt-oss-tiny", "gguf-qwen3moe-tiny"),
     [](const auto& test) {
       std::string name = test.param;
       std::replace(name.begin(), name.end(), '-', '_');

@@ -235,6 +235,12 @@ TEST_F(Packs, GgufModelsAreRefused) {
   EXPECT_FALSE(fs::exists(options.folders[0]));
 }
 
+TEST_F(Packs, ModelsWhoseExpertsShareTensorsAreRefused) {
+  PackOptions options = pack_options("gpt-oss-tiny", folders_.some(1));
+  EXPECT_NE(refusal(options, ErrorKind::usage).find("in the same tensors"), std::string::npos);
+  EXPECT_FALSE(fs::exists(options.folders[0]));
+}
+
 TEST_F(Packs, WhatWasBegunOtherwiseIsNotGoneOnWith) {
   const fs::path model = folders_.root() / "model";
   fs::copy(checkpoint_folder("k3-tiny"), model);

@@ -306,6 +306,8 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, SameBits,
                          ::testing::Values("k3-tiny", "k3-small", "kl-tiny", "llama-tiny",
                                            "gguf-plain-tiny", "gemma3-tiny", "mistral-window-tiny",
                                            "gguf-super-tiny", "qwen3moe-tiny", "gguf-mixtral-tiny",
+                                           "deepseek-tiny", "deepseek-fp8-tiny", "kimi-k2-tiny",
+                                           "gpt-oss-tiny", "gguf-gpt-oss-tiny",
                                            "gguf-qwen3moe-tiny"),
                          [](const auto& test) {
                            std::string name = test.param;

@@ -134,6 +134,24 @@ TEST_P(Elementwise, GeluGluIsTheTanhFormula) {
   }
 }
 
+TEST_P(Elementwise, LimitedGluIsGptOsssFormula) {
+  Glu kind{Glu::Kind::limited, 1.702f};
+  kind.limit = 7.0f;
+  const std::vector<float> gate = Random(7).numbers(2000, -30.0f, 30.0f);
+  const std::vector<float> up = Random(8).numbers(2000, -20.0f, 20.0f);
+  std::vector<float> y(2000);
+  glu(kind, gate.data(), up.data(), 2000, y.data());
+  std::vector<float> twin(2000);
+  scalar::glu(kind, gate.data(), up.data(), 2000, twin.data());
+  for (std::size_t i = 0; i < 2000; ++i) {
+    const double g = std::min(static_cast<double>(gate[i]), 7.0);
+    const double u = std::clamp(static_cast<double>(up[i]), -7.0, 7.0);
+    const double exact = (u + 1) * g * exact_sigmoid(1.702f * g);
+    EXPECT_NEAR(y[i], exact, 3e-6 * std::fabs(exact) + 1e-6 * std::fabs(g)) << i;
+    EXPECT_NEAR(twin[i], exact, 3e-6 * std::fabs(exact) + 1e-6 * std::fabs(g)) << i;
+  }
+}
+
 TEST_P(Elementwise, GluOfExtremesDoesNotOverflowAndNaNPasses) {
   const float extremes[] = {1e30f, -1e30f, kInfinity, -kInfinity, 3e38f, -3e38f, 0.0f, -0.0f};
   for (const float g : extremes) {
@@ -148,7 +166,7 @@ TEST_P(Elementwise, GluOfExtremesDoesNotOverflowAndNaNPasses) {
     EXPECT_TRUE(std::isnan(y));
     glu(Glu{Glu::Kind::situ, 4.0f, 25.0f}, &g, &nan, 1, &y);
     EXPECT_TRUE(std::isnan(y));
-    for (const Glu kind : {Glu{}, Glu{Glu::Kind::gelu}}) {
+    for (const Glu kind : {Glu{}, Glu{Glu::Kind::gelu}, Glu{Glu::Kind::limited}}) {
       glu(kind, &nan, &g, 1, &y);
       EXPECT_TRUE(std::isnan(y));
     }

@@ -109,6 +109,25 @@ TEST_P(Reductions, SoftmaxOfExtremes) {
   }
 }
 
+TEST_P(Reductions, ASinkTakesItsShareOfASoftmaxWhateverItsSize) {
+  for (const std::size_t n : {1u, 7u, 64u, 300u}) {
+    for (const float sink : {-200.0f, -3.0f, 0.0f, 5.0f, 200.0f}) {
+      const std::vector<float> x = Random(9).numbers(n, -6.0f, 6.0f);
+      double total = std::exp(static_cast<double>(sink));
+      for (const float each : x) total += std::exp(static_cast<double>(each));
+      std::vector<float> y = x;
+      softmax_with_sink(y.data(), n, sink);
+      std::vector<float> twin = x;
+      scalar::softmax_with_sink(twin.data(), n, sink);
+      for (std::size_t i = 0; i < n; ++i) {
+        const double exact = std::exp(static_cast<double>(x[i])) / total;
+        EXPECT_NEAR(y[i], exact, 3e-6 * exact + 1e-38) << n << " " << sink;
+        EXPECT_NEAR(twin[i], exact, 3e-6 * exact + 1e-38) << n << " " << sink;
+      }
+    }
+  }
+}
+
 TEST_P(Reductions, AllFiniteFindsOneBadNumberAnywhere) {
   for (const std::size_t n : {1u, 15u, 16u, 17u, 40u, 70u}) {
     std::vector<float> x(n, 3e38f);

@@ -62,7 +62,8 @@ TEST(Imagined, AnExpertIsOneReadOfItsReleasedSize) {
 
 TEST(Imagined, ACheckpointsConfigGivesTheCheckpointsSizes) {
   const auto reader = *io::make_reader(io::IoMode::pread);
-  for (const char* name : {"k3-tiny", "k3-small", "mixtral-tiny", "qwen3moe-tiny"}) {
+  for (const char* name : {"k3-tiny", "k3-small", "mixtral-tiny", "qwen3moe-tiny", "deepseek-tiny",
+                           "deepseek-fp8-tiny", "kimi-k2-tiny", "gpt-oss-tiny"}) {
     const fs::path folder = golden(name) / "checkpoint";
     const auto opened = open(folder, *reader);
     const auto imagined = imagine(folder / "config.json");
