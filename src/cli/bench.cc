@@ -161,22 +161,14 @@ class Bench final : public Command {
             "Of the memory for weights, how much the trunk may have; default: 100, what it "
             "leaves is the experts'. To compare with")
         ->check(CLI::Range(0, 100));
-    add_model_options(*decode, decode_.compute);
+    add_compute_options(*decode, decode_.compute);
   }
 
   void add_prefill(CLI::App& app) {
     CLI::App* prefill = kind(app, "prefill", "Feed a prompt to a model",
                              [this] { return run_model(BenchKind::prefill, prefill_); });
     add_count(*prefill, "--tokens", prefill_.tokens, 1, 1'000'000, "Of the prompt; default: 128");
-    add_model_options(*prefill, prefill_.compute);
-  }
-
-  /// Its own report takes the place of these.
-  static void add_model_options(CLI::App& app, ComputeOptions& options) {
-    add_compute_options(app, options);
-    for (const char* name : {"--stats", "--stats-json", "--learn"}) {
-      app.remove_option(app.get_option(name));
-    }
+    add_compute_options(*prefill, prefill_.compute);
   }
 
   Status run_drive() {

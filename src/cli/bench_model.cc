@@ -115,13 +115,13 @@ double ModelBench::median_s() const {
 
 Result<ModelBench> bench_model(BenchKind kind, const BenchOptions& asked) {
   const ComputeOptions& options = asked.compute;
-  SLUICE_TRY(check_outputs(options));
   SLUICE_ASSIGN(const ModelFacts facts, gather_facts(options.model, options.model_folders));
   std::vector<fs::path> paths;
   for (const store::ShardFile& file : facts.files) {
     paths.push_back(file.path);
     paths.insert(paths.end(), file.copies.begin(), file.copies.end());
   }
+  SLUICE_TRY(check_outputs(options));
   const engine::TrialFiles files = engine::TrialFiles::among(paths);
   ModelBench bench;
   bench.kind = kind;
