@@ -60,7 +60,7 @@ KINDS |= {
     "words": (pre_tokenizers.Sequence([pre_tokenizers.Whitespace(), BYTES]), normalizers.NFD(), False),
     "signs": (pre_tokenizers.Sequence([
         pre_tokenizers.WhitespaceSplit(), pre_tokenizers.CharDelimiterSplit("e"),
-        SPLIT(Regex(r"[^\W\d]+"), "removed", True),
+        SPLIT(Regex(r"[\p{L}\p{M}\p{Pc}]+"), "removed", True),
         pre_tokenizers.ByteLevel(add_prefix_space=False)]), normalizers.NFKD(), False),
     "prefixed": (pre_tokenizers.ByteLevel(add_prefix_space=True), None, False),
 }

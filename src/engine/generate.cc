@@ -49,9 +49,10 @@ class Generator {
     Generated answer;
     for (const std::int32_t id : options_.known) {
       sampler.replay(id);
-      SLUICE_TRY(follow(id));
+      SLUICE_ASSIGN(const bool is_over, follow(id));
       answer.ids.push_back(id);
       if (!on_token(id)) return finish(std::move(answer), FinishReason::stopped);
+      if (is_over) return finish(std::move(answer), FinishReason::end_of_turn);
     }
     if (!options_.known.empty()) {
       SLUICE_ASSIGN(const auto end, feed_last(answer, logits));

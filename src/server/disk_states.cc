@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -39,6 +40,14 @@ Status read_all(int file, std::span<std::byte> bytes) {
     bytes = bytes.subspan(static_cast<std::size_t>(count));
   }
   return {};
+}
+
+/// The system's own marks stand still for milliseconds, in which several files may be used.
+void mark_used(int file) {
+  timespec now = {};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  const timespec times[] = {now, now};
+  ::futimens(file, times);
 }
 
 Result<StateHead> read_head(int file) {
@@ -179,7 +188,7 @@ std::optional<StateTexts> DiskStates::load(const Found& found,
   const std::scoped_lock lock(mutex_);
   const auto known = files_.find(found.name);
   if (texts) {
-    ::futimens(file.get(), nullptr);
+    mark_used(file.get());
     if (known != files_.end()) known->second.turn = ++turns_;
     return std::move(*texts);
   }
@@ -223,6 +232,7 @@ Status DiskStates::write_file(const std::string& name, FunctionRef<Status(ByteSi
     if (::fdatasync(file.get()) != 0 && errno != EINVAL) {
       return failed(path_ / unfinished, "cannot be written");
     }
+    mark_used(file.get());
     // It is not read again soon, and the room in the page cache is worth more for others.
     ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
     if (::renameat(folder_, unfinished.c_str(), folder_, name.c_str()) != 0) {

@@ -43,6 +43,19 @@ std::string in_syntax_of_pcre2(std::string_view expression) {
   return out;
 }
 
+/// The first of \w, \W, \b and \B in a pattern, or nothing: libraries differ in what a word is
+/// made of (combining marks), and ids would differ with them.
+std::string_view word_escape(std::string_view pattern) {
+  for (std::size_t at = 0; at + 1 < pattern.size(); ++at) {
+    if (pattern[at] != '\\') continue;
+    if (std::string_view("wWbB").find(pattern[at + 1]) != std::string_view::npos) {
+      return pattern.substr(at, 2);
+    }
+    ++at;  // what is escaped begins nothing
+  }
+  return {};
+}
+
 }  // namespace
 
 void Expression::Release::operator()(pcre2_real_code_8* code) const { pcre2_code_free(code); }
@@ -65,6 +78,12 @@ Result<Expression> Expression::of_ours(const char* pattern) {
 
 Result<Expression> Expression::of_tokenizer(std::string_view pattern, std::string_view file) {
   constexpr std::size_t kMostBytes = 4096;
+  if (const std::string_view word = word_escape(pattern); !word.empty()) {
+    return fail(ErrorKind::model_files,
+                "{}: the split expression '{}' has {}, which Sluice does not support: what a word "
+                "is made of differs between libraries",
+                file, pattern.substr(0, 200), word);
+  }
   const std::string text = in_syntax_of_pcre2(pattern);
   int code = 0;
   PCRE2_SIZE offset = 0;

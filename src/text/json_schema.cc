@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "text/json_schema_keywords.h"
 #include "text/json_schema_number.h"
 
 namespace sluice::text {
@@ -16,47 +17,6 @@ namespace {
 using Kind = GrammarNode::Kind;
 
 constexpr std::uint32_t kMostIndent = 40;
-
-constexpr std::array kAnnotations = {std::string_view("title"),    std::string_view("description"),
-                                     std::string_view("default"),  std::string_view("examples"),
-                                     std::string_view("$comment"), std::string_view("deprecated"),
-                                     std::string_view("readOnly"), std::string_view("writeOnly"),
-                                     std::string_view("$defs"),    std::string_view("definitions")};
-constexpr std::array kOfTypes = {std::string_view("type"),
-                                 std::string_view("properties"),
-                                 std::string_view("required"),
-                                 std::string_view("additionalProperties"),
-                                 std::string_view("items"),
-                                 std::string_view("minItems"),
-                                 std::string_view("maxItems"),
-                                 std::string_view("minLength"),
-                                 std::string_view("maxLength"),
-                                 std::string_view("minimum"),
-                                 std::string_view("maximum"),
-                                 std::string_view("exclusiveMinimum"),
-                                 std::string_view("exclusiveMaximum")};
-constexpr std::array kTypes = {std::string_view("null"),   std::string_view("boolean"),
-                               std::string_view("string"), std::string_view("integer"),
-                               std::string_view("number"), std::string_view("array"),
-                               std::string_view("object")};
-
-template <class List>
-bool has(const List& list, std::string_view name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
-}
-
-bool is_type(const Json& value, std::string_view type) {
-  if (type == "null") return value.is_null();
-  if (type == "boolean") return value.is_boolean();
-  if (type == "string") return value.is_string();
-  if (type == "array") return value.is_array();
-  if (type == "object") return value.is_object();
-  if (type == "number") return is_json_number(value);
-  return value.is_number_integer() || value.is_binary() ||
-         (value.is_number_float() &&
-          value.get<double>() == static_cast<double>(static_cast<std::int64_t>(
-                                     std::clamp(value.get<double>(), -9e18, 9e18))));
-}
 
 /// Schemas are read one after another, not within each other: each first is a choice of nothing,
 /// which is filled in when its turn comes. So they may refer to each other as they like.

@@ -158,7 +158,7 @@ TEST_P(GgufFaults, Promise6AnyChangedFieldIsRefusedOrComputed) {
     }
   }
   EXPECT_GT(refused, 30);
-  EXPECT_GT(computed, 30);
+  EXPECT_GT(computed, 10);
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, GgufFaults,

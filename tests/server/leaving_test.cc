@@ -19,14 +19,17 @@ std::unique_ptr<Server> start_slow() {
   options.host.engine.context = 512;
   options.host.engine.ram = std::uint64_t{1};  // refused, with the smallest that works
   options.port = 0;
-  const auto refused = Server::start(options);
-  EXPECT_FALSE(refused);
-  const std::string& message = refused.error().message;
-  options.host.engine.ram = std::stoull(message.substr(message.find("--ram ") + 6)) << 20;
   options.host.engine.wrap_reader = [](std::unique_ptr<io::Reader> inner) {
     return io::make_fault_reader(std::move(inner), {.max_delay = std::chrono::milliseconds(8)});
   };
   auto server = Server::start(options);
+  EXPECT_FALSE(server);
+  // The test's own memory may grow from one try to the next.
+  for (int attempt = 0; attempt < 8 && !server; ++attempt) {
+    const std::string& message = server.error().message;
+    options.host.engine.ram = std::stoull(message.substr(message.find("--ram ") + 6)) << 20;
+    server = Server::start(options);
+  }
   EXPECT_TRUE(server) << server.error().message;
   return std::move(*server);
 }
