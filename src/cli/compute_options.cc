@@ -95,7 +95,7 @@ void add_compute_options(CLI::App& app, ComputeOptions& options, const std::stri
             "Threads that compute; default: one per core")
       ->group(group);
   add_parsed(
-      app, "--io", "WAY", "How to read: " + io_modes() + "; default: pread",
+      app, "--io", "WAY", "How to read: " + io_modes() + "; default: automatic",
       [](const std::string& text) { return io::parse_io_mode(text); },
       [&options](io::IoMode mode) { options.io = mode; })
       ->group(group);

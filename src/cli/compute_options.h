@@ -20,7 +20,7 @@ struct ComputeOptions {
   std::vector<std::filesystem::path> model_folders;  ///< with further weight files or copies
   std::optional<std::uint64_t> ram;
   int threads = 0;  ///< 0: the engine's choice
-  io::IoMode io = io::IoMode::pread;
+  io::IoMode io = io::IoMode::automatic;
   std::optional<std::uint64_t> read_size;
   std::optional<int> queue_depth;
   std::optional<std::size_t> chunk;

@@ -37,7 +37,7 @@ Status expect_weights(const fs::path& path) {
 Result<ModelFacts> gather_facts(const fs::path& path, const std::vector<fs::path>& further) {
   if (further.empty()) SLUICE_TRY(expect_weights(path));
   ModelFacts facts;
-  SLUICE_ASSIGN(facts.reader, io::make_reader(io::IoMode::pread));
+  SLUICE_ASSIGN(facts.reader, io::make_reader(io::IoMode::automatic));
   SLUICE_ASSIGN(const engine::OpenedFiles opened, engine::open_files(path, further, facts.reader));
   const store::Checkpoint& checkpoint = opened.checkpoint;
   for (const store::ShardFile& file : checkpoint.files()) facts.file_bytes += file.size;

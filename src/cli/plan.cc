@@ -74,7 +74,7 @@ Result<ModelFacts> facts_of(const fs::path& path, const std::vector<fs::path>& f
   from_config = config.has_value();
   if (!from_config) return gather_facts(path, folders);
   ModelFacts facts;
-  SLUICE_ASSIGN(facts.reader, io::make_reader(io::IoMode::pread));
+  SLUICE_ASSIGN(facts.reader, io::make_reader(io::IoMode::automatic));
   SLUICE_ASSIGN(facts.architecture, model::imagine_architecture(*config));
   facts.folder = *config;
   for (const model::ClassTotal& total : facts.blueprint().totals) {

@@ -26,7 +26,7 @@ struct EngineOptions {
   std::optional<std::uint64_t> ram;
 
   int threads = 0;  ///< 0: as many as the process may use
-  io::IoMode io = io::IoMode::pread;
+  io::IoMode io = io::IoMode::automatic;
   std::optional<std::uint64_t> read_bytes =
       {};                               ///< of one read at most (ReaderOptions::piece_bytes)
   std::optional<int> queue_depth = {};  ///< reads under way per drive at most
