@@ -127,18 +127,25 @@ class Decoder : public Network {
   std::vector<DecoderState*> states_;
 };
 
-/// What the configurations of mixtures have in common, without the kinds of layers.
+/// The sizes that every configuration has; what kinds its layers are is the family's to say.
 template <class Config>
-Shape shape_of_mixture(const Config& config) {
+Shape shape_of_decoder(const Config& config) {
   Shape shape;
   shape.architecture = config.model_type;
   shape.layers = config.layers;
   shape.hidden = config.hidden;
   shape.vocabulary = config.vocabulary;
-  shape.experts = config.moe.router.experts;
-  shape.top_k = config.moe.router.top_k;
   shape.max_positions = config.max_positions;
   shape.end_ids = config.end_ids;
+  return shape;
+}
+
+/// The same with the experts of its mixture.
+template <class Config>
+Shape shape_of_mixture(const Config& config) {
+  Shape shape = shape_of_decoder(config);
+  shape.experts = config.moe.router.experts;
+  shape.top_k = config.moe.router.top_k;
   return shape;
 }
 

@@ -237,13 +237,7 @@ struct Gemma3Family {
   static constexpr auto lay_out = lay_out_gemma3;
 
   static Shape shape_of(const Gemma3Config& config) {
-    Shape shape;
-    shape.architecture = config.model_type;
-    shape.layers = config.layers;
-    shape.hidden = config.hidden;
-    shape.vocabulary = config.vocabulary;
-    shape.max_positions = config.max_positions;
-    shape.end_ids = config.end_ids;
+    Shape shape = shape_of_decoder(config);
     for (const std::size_t window : config.windows) {
       shape.layer_kinds.push_back(attention_kind(window) + ", dense");
     }

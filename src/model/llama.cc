@@ -219,15 +219,7 @@ struct LlamaFamily {
   static constexpr auto lay_out = lay_out_llama;
 
   static Shape shape_of(const LlamaConfig& config) {
-    Shape shape;
-    shape.architecture = config.model_type;
-    shape.layers = config.layers;
-    shape.hidden = config.hidden;
-    shape.vocabulary = config.vocabulary;
-    shape.max_positions = config.max_positions;
-    shape.end_ids = config.end_ids;
-    shape.experts = config.moe.router.experts;
-    shape.top_k = config.moe.router.top_k;
+    Shape shape = shape_of_mixture(config);
     for (std::size_t layer = 0; layer < config.layers; ++layer) {
       shape.layer_kinds.push_back(attention_kind(config.windows[layer]) +
                                   (config.is_moe(layer) ? ", MoE" : ", dense"));
