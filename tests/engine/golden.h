@@ -45,11 +45,16 @@ struct Trace {
   std::vector<std::vector<std::vector<std::int32_t>>> routes;  // [layer][position][pick]
 };
 
-inline Result<std::unique_ptr<Engine>> open_engine(const std::string& name,
-                                                   EngineOptions options = {}) {
+/// For a checkpoint and the short texts of the tests.
+inline EngineOptions options_for(const std::string& name, EngineOptions options = {}) {
   options.model = checkpoint_folder(name);
   options.context = std::min<std::size_t>(options.context, 256);
-  return Engine::open(options);
+  return options;
+}
+
+inline Result<std::unique_ptr<Engine>> open_engine(const std::string& name,
+                                                   EngineOptions options = {}) {
+  return Engine::open(options_for(name, std::move(options)));
 }
 
 /// Feeds the tokens to a new sequence and keeps what comes out. The engine needs all_logits.

@@ -1,23 +1,11 @@
 // Promise 2 for packs: the bits of a pack are those of the checkpoint it was made from.
 #include <algorithm>
-#include <regex>
 
-#include "base/memory_info.h"
 #include "engine/pack_support.h"
+#include "engine/smallest.h"
 
 namespace sluice::engine {
 namespace {
-
-std::uint64_t smallest_budget(EngineOptions options) {
-  options.ram = 1 << 20;
-  const auto refused = Engine::open(options);
-  EXPECT_FALSE(refused);
-  if (refused) return 0;
-  std::smatch match;
-  const std::string message = refused.error().message;
-  EXPECT_TRUE(std::regex_search(message, match, std::regex("--ram ([0-9]+)M"))) << message;
-  return match.empty() ? 0 : std::stoull(match[1]) << 20;
-}
 
 class PackSameBits : public ::testing::TestWithParam<const char*> {};
 
@@ -44,12 +32,8 @@ TEST_P(PackSameBits, Promise2EveryBudgetThreadCountChunkReaderAndNumberOfDrives)
         options.io = mode;
         options.chunk = chunk;
         options.threads = chunk == 7 ? 3 : 1;
-        const std::uint64_t smallest = smallest_budget(options);
-        ASSERT_GT(smallest, 0u);
-        const std::uint64_t unlimited = resident_memory() + (std::uint64_t{1} << 30);
-        for (const std::uint64_t ram : {smallest, smallest + (1 << 20), unlimited}) {
-          options.ram = ram;
-          const auto each = Engine::open(options);
+        for (const std::uint64_t spare : {0u, 1u << 20, 1u << 30}) {
+          const auto each = open_smallest(options, spare);
           ASSERT_TRUE(each) << each.error().message;
           const auto found = trace(**each, tokens);
           ASSERT_TRUE(found) << found.error().message;
@@ -57,7 +41,7 @@ TEST_P(PackSameBits, Promise2EveryBudgetThreadCountChunkReaderAndNumberOfDrives)
           ASSERT_EQ(std::memcmp(found->logits.data(), expected->logits.data(),
                                 expected->logits.size() * sizeof(float)),
                     0)
-              << name_of(mode) << " chunk " << chunk << " ram " << ram << " drives " << drives;
+              << name_of(mode) << " chunk " << chunk << " spare " << spare << " drives " << drives;
           ASSERT_EQ(std::memcmp(found->hidden.data(), expected->hidden.data(),
                                 expected->hidden.size() * sizeof(float)),
                     0);

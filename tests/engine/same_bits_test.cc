@@ -4,11 +4,10 @@
 #include <cmath>
 #include <cstring>
 #include <optional>
-#include <regex>
 
-#include "base/memory_info.h"
 #include "engine/golden.h"
 #include "engine/pressure.h"
+#include "engine/smallest.h"
 #include "io/fault_reader.h"
 
 namespace sluice::engine {
@@ -31,42 +30,13 @@ bool same_bits(const Trace& a, const Trace& b) {
          a.routes == b.routes;
 }
 
-/// The smallest budget that an engine names when it refuses a smaller one.
-std::uint64_t smallest_budget(const std::string& name, EngineOptions options) {
-  options.ram = 1 << 20;
-  const auto refused = open_engine(name, options);
-  if (refused) return 0;
-  EXPECT_EQ(refused.error().kind, ErrorKind::memory);
-  std::smatch match;
-  const std::string& message = refused.error().message;
-  EXPECT_TRUE(std::regex_search(message, match, std::regex("--ram ([0-9]+)M"))) << message;
-  return match.empty() ? 0 : std::stoull(match[1]) << 20;
-}
-
-/// An engine in the smallest budget and `spare` bytes. Under a sanitizer or an emulator it grows
-/// from one opening to the next: then the budget is asked for again.
-Result<std::unique_ptr<Engine>> open_smallest(const std::string& name, EngineOptions options,
-                                              std::uint64_t spare = 0) {
-  constexpr int kTries = 8;
-  auto engine = Result<std::unique_ptr<Engine>>(nullptr);
-  for (int attempt = 0; attempt < kTries; ++attempt) {
-    options.ram = smallest_budget(name, options) + spare;
-    engine = open_engine(name, options);
-#ifndef SLUICE_MEMORY_OF_OTHERS
-    break;
-#endif
-    if (engine) break;
-  }
-  return engine;
-}
-
 class SameBits : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(SameBits, Promise2EveryBudgetThreadCountChunkAndReader) {
   const auto tokens = prompt_of(GetParam());
-  EngineOptions options;
+  EngineOptions options = options_for(GetParam());
   options.all_logits = true;
-  const auto engine = open_engine(GetParam(), options);
+  const auto engine = Engine::open(options);
   ASSERT_TRUE(engine) << engine.error().message;
   const auto expected = trace(**engine, tokens);
   ASSERT_TRUE(expected) << expected.error().message;
@@ -78,18 +48,13 @@ TEST_P(SameBits, Promise2EveryBudgetThreadCountChunkAndReader) {
         options.chunk = chunk;
         options.threads = threads;
         options.io = mode;
-        const std::uint64_t smallest = smallest_budget(GetParam(), options);
-        ASSERT_GT(smallest, 0u);
-        const std::uint64_t unlimited = resident_memory() + (std::uint64_t{1} << 30);
-        for (const std::uint64_t ram : {smallest, smallest + smallest / 2, unlimited}) {
-          options.ram = ram;
-          const auto each = ram == smallest ? open_smallest(GetParam(), options)
-                                            : open_engine(GetParam(), options);
+        for (const std::uint64_t spare : {0u, 10u << 20, 1u << 30}) {
+          const auto each = open_smallest(options, spare);
           ASSERT_TRUE(each) << each.error().message;
           const auto first = trace(**each, tokens);
           ASSERT_TRUE(first) << first.error().message;
           ASSERT_TRUE(same_bits(*first, *expected))
-              << "chunk " << chunk << " threads " << threads << " ram " << ram;
+              << "chunk " << chunk << " threads " << threads << " spare " << spare;
           ++compared;
         }
       }
@@ -101,9 +66,9 @@ TEST_P(SameBits, Promise2EveryBudgetThreadCountChunkAndReader) {
 TEST_P(SameBits, Promise2AChunkThatNeedsMoreExpertsThanThereIsRoomFor) {
   // Over 200 positions nearly every expert of a layer is picked; the banks hold a few.
   std::vector<std::int32_t> tokens;
-  EngineOptions options;
+  EngineOptions options = options_for(GetParam());
   options.all_logits = true;
-  const auto engine = open_engine(GetParam(), options);
+  const auto engine = Engine::open(options);
   ASSERT_TRUE(engine) << engine.error().message;
   const auto ids =
       static_cast<std::int32_t>(std::min<std::size_t>((*engine)->shape().vocabulary, 500));
@@ -111,8 +76,7 @@ TEST_P(SameBits, Promise2AChunkThatNeedsMoreExpertsThanThereIsRoomFor) {
   const auto expected = trace(**engine, tokens);
   ASSERT_TRUE(expected) << expected.error().message;
   options.chunk = 200;
-  options.ram = smallest_budget(GetParam(), options);
-  const auto small = open_engine(GetParam(), options);
+  const auto small = open_smallest(options);
   ASSERT_TRUE(small) << small.error().message;
   const auto found = trace(**small, tokens);
   ASSERT_TRUE(found) << found.error().message;
@@ -121,15 +85,15 @@ TEST_P(SameBits, Promise2AChunkThatNeedsMoreExpertsThanThereIsRoomFor) {
 
 TEST_P(SameBits, Promise2EverySplitBetweenTrunkAndExperts) {
   const auto tokens = prompt_of(GetParam());
-  EngineOptions options;
+  EngineOptions options = options_for(GetParam());
   options.all_logits = true;
-  const auto whole = open_engine(GetParam(), options);
+  const auto whole = Engine::open(options);
   ASSERT_TRUE(whole) << whole.error().message;
   const auto expected = trace(**whole, tokens);
   ASSERT_TRUE(expected) << expected.error().message;
   for (const double share : {0.0, 0.5}) {
     options.trunk_share = share;
-    const auto engine = open_smallest(GetParam(), options, 1 << 20);
+    const auto engine = open_smallest(options, 1 << 20);
     ASSERT_TRUE(engine) << engine.error().message;
     const auto found = trace(**engine, tokens);
     ASSERT_TRUE(found) << found.error().message;
@@ -139,9 +103,9 @@ TEST_P(SameBits, Promise2EverySplitBetweenTrunkAndExperts) {
 
 TEST_P(SameBits, Promise2SecondRunWithWarmCaches) {
   const auto tokens = prompt_of(GetParam());
-  EngineOptions options;
+  EngineOptions options = options_for(GetParam());
   options.all_logits = true;
-  const auto engine = open_engine(GetParam(), options);
+  const auto engine = Engine::open(options);
   ASSERT_TRUE(engine) << engine.error().message;
   const auto first = trace(**engine, tokens);
   const auto second = trace(**engine, tokens);
@@ -152,9 +116,9 @@ TEST_P(SameBits, Promise2SecondRunWithWarmCaches) {
 
 TEST_P(SameBits, Promise2ReadsThatComeLateAndOutOfOrder) {
   const auto tokens = prompt_of(GetParam());
-  EngineOptions options;
+  EngineOptions options = options_for(GetParam());
   options.all_logits = true;
-  const auto engine = open_engine(GetParam(), options);
+  const auto engine = Engine::open(options);
   ASSERT_TRUE(engine) << engine.error().message;
   const auto expected = trace(**engine, tokens);
   ASSERT_TRUE(expected);
@@ -166,7 +130,7 @@ TEST_P(SameBits, Promise2ReadsThatComeLateAndOutOfOrder) {
       faults.seed = seed;
       return io::make_fault_reader(std::move(inner), faults);
     };
-    const auto delayed = open_smallest(GetParam(), options, 1 << 20);
+    const auto delayed = open_smallest(options, 1 << 20);
     ASSERT_TRUE(delayed) << delayed.error().message;
     options.wrap_reader = nullptr;
     const auto found = trace(**delayed, tokens);
@@ -177,10 +141,10 @@ TEST_P(SameBits, Promise2ReadsThatComeLateAndOutOfOrder) {
 
 TEST_P(SameBits, Promise2DecodingTokenByTokenEqualsPrefill) {
   const auto tokens = prompt_of(GetParam());
-  EngineOptions options;
+  EngineOptions options = options_for(GetParam());
   options.all_logits = true;
   options.chunk = 64;
-  const auto engine = open_engine(GetParam(), options);
+  const auto engine = Engine::open(options);
   ASSERT_TRUE(engine) << engine.error().message;
   const auto prefilled = trace(**engine, tokens);
   ASSERT_TRUE(prefilled);
@@ -199,9 +163,9 @@ TEST_P(SameBits, Promise2DecodingTokenByTokenEqualsPrefill) {
 
 TEST_P(SameBits, Promise2GuessesOfTheNextExperts) {
   const auto tokens = prompt_of(GetParam());
-  EngineOptions options;
+  EngineOptions options = options_for(GetParam());
   options.all_logits = true;
-  const auto engine = open_engine(GetParam(), options);
+  const auto engine = Engine::open(options);
   ASSERT_TRUE(engine) << engine.error().message;
   const auto expected = trace(**engine, tokens);
   ASSERT_TRUE(expected);
@@ -210,7 +174,7 @@ TEST_P(SameBits, Promise2GuessesOfTheNextExperts) {
   for (const std::uint64_t more : {0u, 200u << 10, 1u << 20, 4u << 20}) {
     for (const std::size_t lookahead : {1, 3, 64}) {
       options.lookahead = lookahead;
-      const auto guessing = open_smallest(GetParam(), options, more);
+      const auto guessing = open_smallest(options, more);
       ASSERT_TRUE(guessing) << guessing.error().message;
       const auto found = trace(**guessing, tokens);
       ASSERT_TRUE(found) << found.error().message;
@@ -228,9 +192,9 @@ TEST_P(SameBits, Promise2GuessesOfTheNextExperts) {
 
 TEST_P(SameBits, Promise2CachesThatRound) {
   const auto tokens = prompt_of(GetParam());
-  EngineOptions options;
+  EngineOptions options = options_for(GetParam());
   options.all_logits = true;
-  const auto engine = open_engine(GetParam(), options);
+  const auto engine = Engine::open(options);
   ASSERT_TRUE(engine) << engine.error().message;
   const auto exact = trace(**engine, tokens);
   ASSERT_TRUE(exact);
@@ -240,9 +204,7 @@ TEST_P(SameBits, Promise2CachesThatRound) {
     for (const std::size_t chunk : {64, 1, 7}) {
       options.chunk = chunk;
       options.threads = chunk == 7 ? 1 : 3;
-      options.ram = std::nullopt;
-      const auto rounding =
-          chunk == 7 ? open_smallest(GetParam(), options) : open_engine(GetParam(), options);
+      const auto rounding = chunk == 7 ? open_smallest(options) : Engine::open(options);
       ASSERT_TRUE(rounding) << rounding.error().message;
       auto found = trace(**rounding, tokens);
       ASSERT_TRUE(found) << found.error().message;
@@ -282,16 +244,16 @@ class MoodyMemory final : public MemorySource {
 
 TEST_P(SameBits, Promise2MemoryPressureInMidRun) {
   const auto tokens = prompt_of(GetParam());
-  EngineOptions options;
+  EngineOptions options = options_for(GetParam());
   options.all_logits = true;
-  const auto engine = open_engine(GetParam(), options);
+  const auto engine = Engine::open(options);
   ASSERT_TRUE(engine) << engine.error().message;
   const auto expected = trace(**engine, tokens);
   ASSERT_TRUE(expected);
   options.chunk = 2;
   options.memory_source = [] { return std::make_unique<MoodyMemory>(); };
   for (const std::uint64_t more : {512u << 10, 2u << 20, 1u << 30}) {
-    const auto shaken = open_smallest(GetParam(), options, more);
+    const auto shaken = open_smallest(options, more);
     ASSERT_TRUE(shaken) << shaken.error().message;
     for (int run = 0; run < 2; ++run) {
       const auto found = trace(**shaken, tokens);
