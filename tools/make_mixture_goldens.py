@@ -281,6 +281,111 @@ def make_gguf_gpt_oss(out, name):
     made.finish(folder, model)
 
 
+# As llama.cpp's converter writes them: heads split and heads whole.
+GGUF_DEEPSEEKS = {
+    "gguf-deepseek-tiny": (True, dict(
+        embed=Q.Q8_0, kv_a=Q.Q8_0, q_a=Q.Q5_0, q_b=Q.Q4_1, k_b=Q.Q8_0, v_b=Q.Q4_0, o=Q.Q5_1,
+        dense=Q.Q8_0, shared=Q.F16, router=Q.F32, gate=Q.Q4_0, up=Q.IQ4_NL, down=Q.Q8_0,
+        output=Q.Q8_0)),
+    "gguf-deepseek-whole-tiny": (False, dict(
+        embed=Q.BF16, kv_a=Q.F16, q=Q.BF16, kv_b=Q.Q8_0, o=Q.F16, dense=Q.F16, shared=Q.BF16,
+        router=Q.F32, gate=Q.F16, up=Q.BF16, down=Q.F16, output=Q.F32)),
+}
+
+
+def add_deepseek_keys(writer, config, split):
+    latent, rotated = config.kv_lora_rank, config.qk_rope_head_dim
+    writer.add_rope_dimension_count(rotated)
+    writer.add_kv_lora_rank(latent)
+    key, value = config.qk_nope_head_dim + rotated, config.v_head_dim
+    writer.add_key_length(latent + rotated if split else key)
+    writer.add_value_length(latent if split else value)
+    if split:
+        writer.add_key_length_mla(key)
+        writer.add_value_length_mla(value)
+    if config.q_lora_rank:
+        writer.add_q_lora_rank(config.q_lora_rank)
+    writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+    writer.add_rope_scaling_factor(config.rope_parameters["factor"])
+    writer.add_rope_scaling_orig_ctx_len(
+        config.rope_parameters["original_max_position_embeddings"])
+    writer.add_rope_scaling_yarn_log_mul(0.1 * config.rope_parameters["mscale_all_dim"])
+    writer.add_expert_count(config.n_routed_experts)
+    writer.add_expert_used_count(config.num_experts_per_tok)
+    writer.add_expert_shared_count(config.n_shared_experts)
+    writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+    writer.add_expert_weights_scale(config.routed_scaling_factor)
+    writer.add_expert_weights_norm(config.norm_topk_prob)
+    writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    writer.add_expert_group_count(config.n_group)
+    writer.add_expert_group_used_count(config.topk_group)
+    writer.add_leading_dense_block_count(config.first_k_dense_replace)
+
+
+def add_mla(made, short, long, split):
+    config = made.config
+    heads, hidden, latent = config.num_attention_heads, config.hidden_size, config.kv_lora_rank
+    nope, rotated, value = config.qk_nope_head_dim, config.qk_rope_head_dim, config.v_head_dim
+    made.norm(short + "attn_norm.weight", long + "input_layernorm.weight")
+    made.norm(short + "ffn_norm.weight", long + "post_attention_layernorm.weight")
+    attention = long + "self_attn."
+    made.matrix(short + "attn_kv_a_mqa.weight", attention + "kv_a_proj_with_mqa.weight", "kv_a",
+                latent + rotated, hidden)
+    made.norm(short + "attn_kv_a_norm.weight", attention + "kv_a_layernorm.weight", latent)
+    width, rank = heads * (nope + rotated), config.q_lora_rank
+    if rank:
+        made.matrix(short + "attn_q_a.weight", attention + "q_a_proj.weight", "q_a", rank, hidden)
+        made.norm(short + "attn_q_a_norm.weight", attention + "q_a_layernorm.weight", rank)
+        made.matrix(short + "attn_q_b.weight", attention + "q_b_proj.weight", "q_b", width, rank)
+    else:
+        made.matrix(short + "attn_q.weight", attention + "q_proj.weight", "q", width, hidden)
+    if split:
+        keys = made.values(short + "attn_k_b.weight", "k_b", (heads, latent, nope))
+        values = made.values(short + "attn_v_b.weight", "v_b", (heads, value, latent))
+        made.state[attention + "kv_b_proj.weight"] = torch.cat(
+            [keys.transpose(1, 2), values], dim=1).reshape(-1, latent)
+    else:
+        made.matrix(short + "attn_kv_b.weight", attention + "kv_b_proj.weight", "kv_b",
+                    heads * (nope + value), latent)
+    made.matrix(short + "attn_output.weight", attention + "o_proj.weight", "o", hidden,
+                heads * value)
+
+
+def make_gguf_deepseek(out, name, split, types):
+    config, model = new_model(DeepseekV3ForCausalLM, DeepseekV3Config, {
+        **DEEPSEEK, "qk_nope_head_dim": 32 if split else 16, "v_head_dim": 32,
+        "q_lora_rank": 32 if split else None, "n_shared_experts": 2,
+        "rope_parameters": {**DEEPSEEK["rope_parameters"], "mscale": 1.2}})
+    if split:
+        config.num_key_value_heads = 1
+    folder = fresh(out / name)
+    random = np.random.default_rng(66)
+    made = GgufModel(folder, "deepseek2", config, types, random)
+    add_deepseek_keys(made.writer, config, split)
+    hidden, experts, width = (config.hidden_size, config.n_routed_experts,
+                              config.moe_intermediate_size)
+    for layer in range(config.num_hidden_layers):
+        short, long = f"blk.{layer}.", f"model.layers.{layer}."
+        add_mla(made, short, long, split)
+        dense = layer < config.first_k_dense_replace
+        kind, place = ("", "mlp.") if dense else ("_shexp", "mlp.shared_experts.")
+        key, inner = (("dense", config.intermediate_size) if dense else
+                      ("shared", width * config.n_shared_experts))
+        for part, rows, columns in (("gate", inner, hidden), ("up", inner, hidden),
+                                    ("down", hidden, inner)):
+            made.matrix(f"{short}ffn_{part}{kind}.weight", f"{long}{place}{part}_proj.weight", key,
+                        rows, columns)
+        if dense:
+            continue
+        made.matrix(short + "ffn_gate_inp.weight", long + "mlp.gate.weight", "router", experts,
+                    hidden)
+        made.vector(short + "exp_probs_b.bias", long + "mlp.gate.e_score_correction_bias",
+                    0.2 * random.normal(size=experts))
+        add_experts(made, short, long, experts, width)
+    made.ends()
+    made.finish(folder, model)
+
+
 def main(out, wanted):
     out = Path(out)
     for seed, name in enumerate(FAMILIES):
@@ -291,6 +396,9 @@ def main(out, wanted):
             make_stored(out, name, 3000 + seed)
     if not wanted or "gguf-gpt-oss-tiny" in wanted:
         make_gguf_gpt_oss(out, "gguf-gpt-oss-tiny")
+    for name, golden in GGUF_DEEPSEEKS.items():
+        if not wanted or name in wanted:
+            make_gguf_deepseek(out, name, *golden)
     for name, golden in GGUFS.items():
         if not wanted or name in wanted:
             make_gguf(out, name, *golden)

@@ -60,8 +60,7 @@ class Perplexity final : public Command {
     add_compute_options(app, compute_);
     app.footer(
         "The text is cut into windows without overlap; the rest behind the last whole window "
-        "counts "
-        "too.\n\n"
+        "counts too.\n\n"
         "Example:\n"
         "  sluice perplexity models/k3-nano -f text.txt --window 256 --ram 21M");
   }
@@ -90,13 +89,18 @@ class Perplexity final : public Command {
   Status read_windows(engine::Engine& engine, std::span<const std::int32_t> ids, Tally& tally,
                       engine::TokenCounts& counts) const {
     ProgressLine line(compute_.quiet);
-    FeedProgress progress(line);
+    FeedProgress progress(line, "text");
     const auto start = Clock::now();
     for (std::size_t first = 0; first + 1 < ids.size(); first += window_) {
       const auto window = ids.subspan(first, std::min(window_, ids.size() - first));
       engine::FeedOptions feed;
       feed.cancellation = &Interrupts::cancellation();
-      feed.on_progress = [&](const engine::Progress& now) { progress.show(now); };
+      feed.on_progress = [&](engine::Progress now) {  // of the window: show it of the text
+        now.tokens_done += first;
+        now.tokens = ids.size();
+        now.seconds = seconds_since(start);
+        progress.show(now);
+      };
       feed.on_logits = [&](std::size_t position, std::span<const float> logits) -> Status {
         add_surprises(window, position, logits, engine.shape().vocabulary, tally);
         return {};

@@ -54,7 +54,7 @@ void FeedProgress::show(const engine::Progress& now) {
   const double share =
       (static_cast<double>(now.tokens_done) + static_cast<double>(now.chunk_tokens) * chunk_share) /
       static_cast<double>(std::max<std::size_t>(1, now.tokens));
-  std::string text = fmt::format("prompt: {} of {} tokens, layer {}/{}", now.tokens_done,
+  std::string text = fmt::format("{}: {} of {} tokens, layer {}/{}", what_, now.tokens_done,
                                  now.tokens, now.layer + 1, now.layers);
   if (now.seconds > 0 && share > 0) {
     const auto bytes = static_cast<double>(now.bytes_read - bytes_before_);

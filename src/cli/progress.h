@@ -33,11 +33,13 @@ class ProgressLine {
 /// How a feed() goes: "prompt: 128 of 512 tokens, layer 17/93, 3210 MB/s, 2 min left".
 class FeedProgress {
  public:
-  explicit FeedProgress(ProgressLine& line) : line_(line) {}
+  explicit FeedProgress(ProgressLine& line, std::string_view what = "prompt")
+      : line_(line), what_(what) {}
   void show(const engine::Progress& progress);
 
  private:
   ProgressLine& line_;
+  std::string_view what_;
   std::uint64_t bytes_before_ = 0;  // read before this feed()
 };
 

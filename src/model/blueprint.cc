@@ -180,13 +180,26 @@ void BlueprintBuilder::check_shape(const std::string& name, const store::Shape& 
 
 Matrix BlueprintBuilder::matrix(const std::string& name, std::size_t rows, std::size_t columns,
                                 std::size_t rows_together) {
-  const std::array<std::uint64_t, 2> expected = {rows, columns};
-  const auto found = find(name, {expected});
+  return find_matrix(name, std::array<std::uint64_t, 2>{rows, columns}, rows_together);
+}
+
+Matrix BlueprintBuilder::stacked(const std::string& name, std::size_t count, std::size_t rows,
+                                 std::size_t columns) {
+  return find_matrix(name, std::array<std::uint64_t, 3>{count, rows, columns}, rows);
+}
+
+/// The last size of the shape is the columns.
+Matrix BlueprintBuilder::find_matrix(const std::string& name, std::span<const std::uint64_t> shape,
+                                     std::size_t rows_together) {
+  const auto found = find(name, {shape});
   if (!found) return {};
   const auto format = format_of(name, found->dtype);
   const std::size_t before = faults_.size();
-  check_shape(name, found->shape, expected);
+  check_shape(name, found->shape, shape);
   if (!format || faults_.size() != before) return {};
+  const std::uint64_t columns = shape.back();
+  std::uint64_t rows = 1;
+  for (const std::uint64_t size : shape.first(shape.size() - 1)) rows *= size;
   auto& blocks = blueprint_.blocks;
   if (class_ == TensorClass::head && !in_head_) {
     in_head_ = true;

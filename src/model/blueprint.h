@@ -101,6 +101,10 @@ class BlueprintBuilder {
   Matrix matrix(const std::string& name, std::size_t rows, std::size_t columns,
                 std::size_t rows_together = 1);
 
+  /// A tensor [count, rows, columns] as a matrix of count * rows rows, read in tiles of whole
+  /// groups of `rows`.
+  Matrix stacked(const std::string& name, std::size_t count, std::size_t rows, std::size_t columns);
+
   /// A tensor of `count` elements in all, of any shape. With `padded`, of at least `count`.
   Vector vector(const std::string& name, std::size_t count, bool padded = false);
 
@@ -126,6 +130,8 @@ class BlueprintBuilder {
   static constexpr std::size_t kMostFaults = 50;
 
   std::optional<SourceTensor> find(const std::string& name, const Wanted& wanted);
+  Matrix find_matrix(const std::string& name, std::span<const std::uint64_t> shape,
+                     std::size_t rows_together);
   std::optional<kernels::WeightFormat> format_of(const std::string& name, DType dtype);
   std::optional<kernels::WeightFormat> plain_format(const std::string& name, DType dtype);
   Vector find_f8_scales(const Matrix& matrix, const std::string& name);

@@ -25,50 +25,104 @@ struct DeepseekWeights {
   DecoderEnds ends;
 };
 
-MoeNames moe_names(const std::string& prefix) {
-  MoeNames names;
-  names.router = prefix + "gate.weight";
-  names.choice_bias = prefix + "gate.e_score_correction_bias";
-  names.shared = mlp_names(prefix + "shared_experts.");
-  names.experts = {
-      .prefix = prefix + "experts.", .gate = "gate_proj", .down = "down_proj", .up = "up_proj"};
+/// What a container calls the tensors of a layer.
+struct LayerNames {
+  std::string prefix, attention_norm, ffn_norm;
+  MlaNames attention;
+  MlpNames mlp;
+  MoeNames moe;
+};
+
+LayerNames release_names(std::size_t index) {
+  LayerNames names;
+  names.prefix = fmt::format("model.layers.{}.", index);
+  names.attention_norm = names.prefix + "input_layernorm.weight";
+  names.ffn_norm = names.prefix + "post_attention_layernorm.weight";
+  names.attention = mla_names(names.prefix + "self_attn.");
+  const std::string mlp = names.prefix + "mlp.";
+  names.mlp = mlp_names(mlp);
+  names.moe.router = mlp + "gate.weight";
+  names.moe.choice_bias = mlp + "gate.e_score_correction_bias";
+  names.moe.shared = mlp_names(mlp + "shared_experts.");
+  names.moe.experts = {
+      .prefix = mlp + "experts.", .gate = "gate_proj", .down = "down_proj", .up = "up_proj"};
+  return names;
+}
+
+MlpNames gguf_mlp(const std::string& layer, const std::string& kind) {
+  return {fmt::format("{}ffn_gate{}.weight", layer, kind),
+          fmt::format("{}ffn_up{}.weight", layer, kind),
+          fmt::format("{}ffn_down{}.weight", layer, kind)};
+}
+
+LayerNames gguf_names(std::size_t index) {
+  LayerNames names;
+  const std::string& layer = names.prefix = fmt::format("blk.{}.", index);
+  names.attention_norm = layer + "attn_norm.weight";
+  names.ffn_norm = layer + "ffn_norm.weight";
+  names.attention = {.kv_a = layer + "attn_kv_a_mqa.weight",
+                     .q_a = layer + "attn_q_a.weight",
+                     .q_b = layer + "attn_q_b.weight",
+                     .q = layer + "attn_q.weight",
+                     .kv_b = layer + "attn_kv_b.weight",
+                     .k_b = layer + "attn_k_b.weight",
+                     .v_b = layer + "attn_v_b.weight",
+                     .gate = {},
+                     .out = layer + "attn_output.weight",
+                     .q_a_norm = layer + "attn_q_a_norm.weight",
+                     .kv_a_norm = layer + "attn_kv_a_norm.weight"};
+  names.mlp = gguf_mlp(layer, "");
+  names.moe.router = layer + "ffn_gate_inp.weight";
+  names.moe.choice_bias = layer + "exp_probs_b.bias";
+  names.moe.shared = gguf_mlp(layer, "_shexp");
+  names.moe.experts = {.form = WantedExperts::Form::together,
+                       .prefix = layer,
+                       .gate = "ffn_gate_exps",
+                       .down = "ffn_down_exps",
+                       .up = "ffn_up_exps"};
   return names;
 }
 
 DeepseekLayer find_layer(BlueprintBuilder& builder, const DeepseekConfig& config,
                          std::size_t index) {
-  const std::string prefix = fmt::format("model.layers.{}.", index);
+  const LayerNames names = config.gguf ? gguf_names(index) : release_names(index);
   builder.section(TensorClass::trunk, static_cast<int>(index));
   DeepseekLayer layer;
-  layer.attention_norm = builder.vector(prefix + "input_layernorm.weight", config.hidden);
-  layer.ffn_norm = builder.vector(prefix + "post_attention_layernorm.weight", config.hidden);
-  layer.attention = find_mla(builder, prefix + "self_attn.", config.mla, config.hidden);
+  layer.attention_norm = builder.vector(names.attention_norm, config.hidden);
+  layer.ffn_norm = builder.vector(names.ffn_norm, config.hidden);
+  layer.attention = find_mla(builder, names.attention, config.mla, config.hidden);
   if (config.is_moe(index)) {
-    layer.moe = find_moe(builder, moe_names(prefix + "mlp."), config.moe, config.hidden, index);
+    layer.moe = find_moe(builder, names.moe, config.moe, config.hidden, index);
   } else {
-    layer.mlp = find_mlp(builder, mlp_names(prefix + "mlp."), config.dense_width, config.hidden);
+    layer.mlp = find_mlp(builder, names.mlp, config.dense_width, config.hidden);
   }
   // Which follow from the configuration; old checkpoints have them all the same.
-  builder.leave_out(prefix + "self_attn.rotary_emb.");
+  builder.leave_out(names.prefix + "self_attn.rotary_emb.");
+  // Files with heads in two parts have them whole as well, for programs of before.
+  if (config.mla.split) builder.leave_out(names.attention.kv_b);
   return layer;
 }
 
 /// Asks for every tensor, in the order in which a pass uses the matrices.
 DeepseekWeights find_deepseek(BlueprintBuilder& builder, const DeepseekConfig& config) {
+  const char* const embedding = config.gguf ? "token_embd.weight" : "model.embed_tokens.weight";
+  const char* const head = config.gguf ? "output.weight" : "lm_head.weight";
   DeepseekWeights weights;
   builder.section(TensorClass::embedding, -1);
   weights.ends.embedding =
-      builder.embedding("model.embed_tokens.weight", config.vocabulary, config.hidden, config.tied);
+      builder.embedding(embedding, config.vocabulary, config.hidden, config.tied);
   for (std::size_t layer = 0; layer < config.layers; ++layer) {
     weights.layers.push_back(find_layer(builder, config, layer));
   }
   builder.section(TensorClass::final_norms, -1);
-  weights.ends.final_norm = builder.vector("model.norm.weight", config.hidden);
+  weights.ends.final_norm =
+      builder.vector(config.gguf ? "output_norm.weight" : "model.norm.weight", config.hidden);
   builder.section(TensorClass::head, -1);
-  weights.ends.head_name = config.tied ? "model.embed_tokens.weight" : "lm_head.weight";
+  weights.ends.head_name = config.tied ? embedding : head;
   weights.ends.head = builder.matrix(weights.ends.head_name, config.vocabulary, config.hidden);
   for (std::size_t layer = 0; layer < config.drafting_layers; ++layer) {
-    builder.leave_out(fmt::format("model.layers.{}.", config.layers + layer));
+    builder.leave_out(
+        fmt::format("{}.{}.", config.gguf ? "blk" : "model.layers", config.layers + layer));
   }
   return weights;
 }
@@ -191,6 +245,12 @@ Result<std::unique_ptr<Architecture>> open_deepseek(const std::string& config,
                                                     const store::Checkpoint& checkpoint,
                                                     std::span<const io::FileId> files) {
   SLUICE_ASSIGN(DeepseekConfig parsed, parse_deepseek_config(config));
+  return DeepseekArchitecture::open(std::move(parsed), checkpoint, files);
+}
+
+Result<std::unique_ptr<Architecture>> open_deepseek_gguf(const store::Checkpoint& checkpoint,
+                                                         std::span<const io::FileId> files) {
+  SLUICE_ASSIGN(DeepseekConfig parsed, read_deepseek_metadata(checkpoint, *checkpoint.metadata()));
   return DeepseekArchitecture::open(std::move(parsed), checkpoint, files);
 }
 

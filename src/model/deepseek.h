@@ -18,6 +18,10 @@ Result<std::unique_ptr<Architecture>> open_deepseek(const std::string& config,
                                                     const store::Checkpoint& checkpoint,
                                                     std::span<const io::FileId> files);
 
+/// The same of a GGUF file, whose metadata is the configuration.
+Result<std::unique_ptr<Architecture>> open_deepseek_gguf(const store::Checkpoint& checkpoint,
+                                                         std::span<const io::FileId> files);
+
 /// From a config.json alone, as the releases store what it tells: for plans.
 Result<std::unique_ptr<Architecture>> imagine_deepseek(const std::string& config,
                                                        const std::filesystem::path& place);

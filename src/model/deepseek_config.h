@@ -10,6 +10,8 @@
 #include "model/mla.h"
 #include "model/moe.h"
 #include "model/rope.h"
+#include "store/checkpoint.h"
+#include "store/metadata.h"
 
 namespace sluice::model {
 
@@ -21,6 +23,7 @@ struct DeepseekConfig {
   };
 
   std::string model_type;
+  bool gguf = false;  ///< the tensors have GGUF's names
   std::size_t hidden = 0;
   std::size_t layers = 0;
   std::size_t drafting_layers = 0;  ///< after those, for multi-token prediction: left out
@@ -41,5 +44,10 @@ struct DeepseekConfig {
 
 /// Reads config.json's text. Every fault is listed. ErrorKind::model_files.
 Result<DeepseekConfig> parse_deepseek_config(const std::string& text);
+
+/// Reads a GGUF file's metadata, and from the first layer's tensors how MLA's heads are stored.
+/// Likewise.
+Result<DeepseekConfig> read_deepseek_metadata(const store::Checkpoint& checkpoint,
+                                              const store::Metadata& metadata);
 
 }  // namespace sluice::model

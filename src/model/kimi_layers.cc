@@ -38,7 +38,7 @@ KimiLayer find_layer(BlueprintBuilder& builder, const KimiConfig& config, std::s
   if (layer.is_kda) {
     layer.kda = find_kda(builder, prefix + "self_attn.", config.kda, config.hidden);
   } else {
-    layer.mla = find_mla(builder, prefix + "self_attn.", config.mla, config.hidden);
+    layer.mla = find_mla(builder, mla_names(prefix + "self_attn."), config.mla, config.hidden);
   }
   if (layer.is_moe) {
     layer.moe = find_moe(builder, moe_names(prefix + "block_sparse_moe."), config.moe,

@@ -13,31 +13,55 @@ bool is_plain(kernels::WeightFormat format) { return format < kernels::WeightFor
 
 }  // namespace
 
-MlaWeights find_mla(BlueprintBuilder& builder, const std::string& prefix, const MlaConfig& config,
+MlaNames mla_names(const std::string& prefix) {
+  MlaNames names;
+  names.kv_a = prefix + "kv_a_proj_with_mqa.weight";
+  names.q_a = prefix + "q_a_proj.weight";
+  names.q_b = prefix + "q_b_proj.weight";
+  names.q = prefix + "q_proj.weight";
+  names.kv_b = prefix + "kv_b_proj.weight";
+  names.gate = prefix + "g_proj.weight";
+  names.out = prefix + "o_proj.weight";
+  names.q_a_norm = prefix + "q_a_layernorm.weight";
+  names.kv_a_norm = prefix + "kv_a_layernorm.weight";
+  return names;
+}
+
+namespace {
+
+/// The projections of the latent to keys and values, which queries and outputs absorb.
+void find_heads(BlueprintBuilder& builder, const MlaNames& names, const MlaConfig& config,
+                MlaWeights& w) {
+  if (config.split) {
+    w.k_b = builder.stacked(names.k_b, config.heads, config.latent, config.nope);
+    w.v_b = builder.stacked(names.v_b, config.heads, config.value, config.latent);
+    return;
+  }
+  w.kv_b = builder.matrix(names.kv_b, config.heads * (config.nope + config.value), config.latent,
+                          config.nope + config.value);
+  if (is_plain(w.kv_b.format) || config.unpacks_heads) return;
+  builder.fault(
+      fmt::format("tensor {}: is quantized, of which config.json says nothing", names.kv_b));
+}
+
+}  // namespace
+
+MlaWeights find_mla(BlueprintBuilder& builder, const MlaNames& names, const MlaConfig& config,
                     std::size_t hidden) {
   MlaWeights w;
   // In the order in which run_mla() uses them.
-  w.kv_a = builder.matrix(prefix + "kv_a_proj_with_mqa.weight", config.cache_width(), hidden);
+  w.kv_a = builder.matrix(names.kv_a, config.cache_width(), hidden);
   if (config.query_rank > 0) {
-    w.q_a = builder.matrix(prefix + "q_a_proj.weight", config.query_rank, hidden);
-    w.q_b = builder.matrix(prefix + "q_b_proj.weight", config.query_width(), config.query_rank);
-    w.q_a_norm = builder.vector(prefix + "q_a_layernorm.weight", config.query_rank);
+    w.q_a = builder.matrix(names.q_a, config.query_rank, hidden);
+    w.q_b = builder.matrix(names.q_b, config.query_width(), config.query_rank);
+    w.q_a_norm = builder.vector(names.q_a_norm, config.query_rank);
   } else {
-    w.q = builder.matrix(prefix + "q_proj.weight", config.query_width(), hidden);
+    w.q = builder.matrix(names.q, config.query_width(), hidden);
   }
-  w.kv_b = builder.matrix(prefix + "kv_b_proj.weight", config.heads * (config.nope + config.value),
-                          config.latent, config.nope + config.value);
-  if (!is_plain(w.kv_b.format) && !config.unpacks_heads) {
-    builder.fault(
-        fmt::format("tensor {}kv_b_proj.weight: is quantized, of which config.json says "
-                    "nothing",
-                    prefix));
-  }
-  if (config.output_gate) {
-    w.gate = builder.matrix(prefix + "g_proj.weight", config.output_width(), hidden);
-  }
-  w.out = builder.matrix(prefix + "o_proj.weight", hidden, config.output_width());
-  w.kv_a_norm = builder.vector(prefix + "kv_a_layernorm.weight", config.latent);
+  find_heads(builder, names, config, w);
+  if (config.output_gate) w.gate = builder.matrix(names.gate, config.output_width(), hidden);
+  w.out = builder.matrix(names.out, hidden, config.output_width());
+  w.kv_a_norm = builder.vector(names.kv_a_norm, config.latent);
   return w;
 }
 
@@ -82,27 +106,46 @@ void rotate(const MlaConfig& config, const MlaPass& pass, std::size_t row, float
   if (pass.rope != nullptr) pass.rope->rotate(pass.angles + row * config.rope, part);
 }
 
-/// One head for all rows of a segment. `rows_of_head`: its nope key rows, then its value rows.
-void attend(const MlaConfig& config, const kernels::Rows& rows_of_head, std::size_t head,
-            const RowRange& rows, const LayerCaches& caches, const MlaPass& pass,
-            const MlaScratch& scratch, const HeadRoom& room) {
-  const kernels::Rows key = kernels::slice(rows_of_head, 0, config.nope);
-  const kernels::Rows value = kernels::slice(rows_of_head, config.nope, config.value);
+/// The projections of one head.
+struct Head {
+  std::size_t index;
+  const kernels::Rows* key;  ///< [nope, latent]; none: scratch.absorbed has what it does
+  const kernels::Rows& value;
+};
+
+/// A query with the key projection absorbed, on the latent part.
+void absorb(const MlaConfig& config, const Head& head, std::size_t row, const MlaScratch& scratch,
+            float* query) {
+  if (head.key == nullptr) {
+    std::copy_n(scratch.absorbed + row * config.absorbed_width() + head.index * config.latent,
+                config.latent, query);
+    return;
+  }
+  const float* const q =
+      scratch.query + row * config.query_width() + head.index * (config.nope + config.rope);
+  std::fill_n(query, config.latent, 0.0f);
+  kernels::add_transposed(*head.key, q, query);
+}
+
+/// One head for all rows of a segment.
+void attend(const MlaConfig& config, const Head& head, const RowRange& rows,
+            const LayerCaches& caches, const MlaPass& pass, const MlaScratch& scratch,
+            const HeadRoom& room) {
   const float scale = static_cast<float>(config.sharpening) /
                       std::sqrt(static_cast<float>(config.nope + config.rope));
   for (std::size_t i = 0; i < rows.count; ++i) {
-    const float* const q = scratch.query + (rows.first + i) * config.query_width() +
-                           head * (config.nope + config.rope);
-    std::fill_n(room.query, config.latent, 0.0f);
-    kernels::add_transposed(key, q, room.query);
+    const std::size_t row = rows.first + i;
+    absorb(config, head, row, scratch, room.query);
+    const float* const q =
+        scratch.query + row * config.query_width() + head.index * (config.nope + config.rope);
     std::copy_n(q + config.nope, config.rope, room.query + config.latent);
-    rotate(config, pass, rows.first + i, room.query + config.latent);
+    rotate(config, pass, row, room.query + config.latent);
     kernels::CachedRows seen = caches.seen_from(rows.past + i, 0, 0);
     seen.value_width = config.latent;
     kernels::attention_over_cache(room.query, 1, seen, scale, room.scores, room.mixed);
-    kernels::prepare(value.format, room.mixed, config.latent, config.latent, 1, room.prepared);
-    kernels::matmul(value, room.prepared, 1,
-                    scratch.out + (rows.first + i) * config.output_width() + head * config.value,
+    kernels::prepare(head.value.format, room.mixed, config.latent, config.latent, 1, room.prepared);
+    kernels::matmul(head.value, room.prepared, 1,
+                    scratch.out + row * config.output_width() + head.index * config.value,
                     config.value);
   }
 }
@@ -134,6 +177,70 @@ Status project_query(const MlaWeights& weights, const MlaConfig& config, const V
   return executor.multiply(weights.q_b, low, scratch.query);
 }
 
+/// What the heads of a pass work on.
+struct HeadsPass {
+  const MlaWeights& weights;
+  const MlaConfig& config;
+  Executor& executor;
+  const MlaScratch& scratch;
+  const MlaPass& pass;
+
+  float* worker_room(int worker) const {
+    return scratch.worker + static_cast<std::size_t>(worker) * scratch.worker_floats;
+  }
+  void attend_all(const Head& head, const HeadRoom& room) const {
+    for (std::size_t segment = 0; segment < pass.segments.size(); ++segment) {
+      attend(config, head, pass.segments[segment], pass.caches(segment), pass, scratch, room);
+    }
+  }
+};
+
+/// A tile holds whole heads: each is projected, attends and is projected back while it is here, so
+/// kv_b passes through memory once although it is used on both sides of the softmax.
+Status run_heads(const HeadsPass& heads) {
+  const MlaConfig& config = heads.config;
+  const Matrix& kv_b = heads.weights.kv_b;
+  const std::size_t head_rows = config.nope + config.value;
+  return heads.executor.for_each_tile(kv_b, [&](const weights::Tile& tile) {
+    heads.executor.parallel(tile.rows / head_rows, [&](std::size_t index, int worker) {
+      const HeadRoom room(config, heads.scratch.context, heads.worker_room(worker));
+      const kernels::Rows rows = unpacked(
+          kernels::slice(heads.executor.rows_of(kv_b, tile), index * head_rows, head_rows), room);
+      const kernels::Rows key = kernels::slice(rows, 0, config.nope);
+      const kernels::Rows value = kernels::slice(rows, config.nope, config.value);
+      heads.attend_all({tile.first_row / head_rows + index, &key, value}, room);
+    });
+  });
+}
+
+/// Where the keys' heads come before all of the values': every query absorbs its key projection,
+/// then every head attends.
+Status run_split_heads(const HeadsPass& heads, std::size_t positions) {
+  const MlaConfig& config = heads.config;
+  const Matrix& k_b = heads.weights.k_b;
+  const Matrix& v_b = heads.weights.v_b;
+  SLUICE_TRY(heads.executor.for_each_tile(k_b, [&](const weights::Tile& tile) {
+    heads.executor.parallel(tile.rows / config.latent, [&](std::size_t index, int worker) {
+      const std::size_t head = tile.first_row / config.latent + index;
+      float* const prepared = heads.worker_room(worker);
+      kernels::prepare(k_b.format, heads.scratch.query + head * (config.nope + config.rope),
+                       config.query_width(), config.nope, positions, prepared);
+      kernels::matmul(
+          kernels::slice(heads.executor.rows_of(k_b, tile), index * config.latent, config.latent),
+          prepared, positions, heads.scratch.absorbed + head * config.latent,
+          config.absorbed_width());
+    });
+  }));
+  return heads.executor.for_each_tile(v_b, [&](const weights::Tile& tile) {
+    heads.executor.parallel(tile.rows / config.value, [&](std::size_t index, int worker) {
+      const HeadRoom room(config, heads.scratch.context, heads.worker_room(worker));
+      const kernels::Rows value =
+          kernels::slice(heads.executor.rows_of(v_b, tile), index * config.value, config.value);
+      heads.attend_all({tile.first_row / config.value + index, nullptr, value}, room);
+    });
+  });
+}
+
 }  // namespace
 
 MlaScratch lay_out_mla(Arena& arena, const MlaConfig& config, std::size_t positions,
@@ -141,6 +248,7 @@ MlaScratch lay_out_mla(Arena& arena, const MlaConfig& config, std::size_t positi
   MlaScratch s{};
   s.low = arena.take(positions * config.query_rank);
   s.query = arena.take(positions * config.query_width());
+  s.absorbed = arena.take(positions * config.absorbed_width());
   s.latent = arena.take(positions * config.cache_width());
   s.out = arena.take(positions * config.output_width());
   s.gate = arena.take(positions * (config.output_gate ? config.output_width() : 0));
@@ -148,6 +256,10 @@ MlaScratch lay_out_mla(Arena& arena, const MlaConfig& config, std::size_t positi
       kernels::prepared_floats(std::max(config.query_rank, config.output_width()), positions));
   s.context = context;
   s.worker_floats = HeadRoom::floats(config, context);
+  if (config.split) {
+    const std::size_t absorbing = aligned(kernels::prepared_floats(config.nope, positions));
+    s.worker_floats = std::max(s.worker_floats, absorbing);
+  }
   s.worker = arena.take(static_cast<std::size_t>(threads) * s.worker_floats);
   return s;
 }
@@ -159,22 +271,8 @@ Status run_mla(const MlaWeights& weights, const MlaConfig& config, const VectorT
   append_to_cache(config, vectors[weights.kv_a_norm], scratch, pass);
   SLUICE_TRY(project_query(weights, config, vectors, executor, scratch, x));
 
-  // A tile holds whole heads: each is projected, attends and is projected back while it is here,
-  // so kv_b passes through memory once although it is used on both sides of the softmax.
-  const std::size_t head_rows = config.nope + config.value;
-  SLUICE_TRY(executor.for_each_tile(weights.kv_b, [&](const weights::Tile& tile) {
-    executor.parallel(tile.rows / head_rows, [&](std::size_t index, int worker) {
-      const HeadRoom room(
-          config, scratch.context,
-          scratch.worker + static_cast<std::size_t>(worker) * scratch.worker_floats);
-      const kernels::Rows rows_of_head = unpacked(
-          kernels::slice(executor.rows_of(weights.kv_b, tile), index * head_rows, head_rows), room);
-      for (std::size_t segment = 0; segment < pass.segments.size(); ++segment) {
-        attend(config, rows_of_head, tile.first_row / head_rows + index, pass.segments[segment],
-               pass.caches(segment), pass, scratch, room);
-      }
-    });
-  }));
+  const HeadsPass heads = {weights, config, executor, scratch, pass};
+  SLUICE_TRY(config.split ? run_split_heads(heads, x.positions()) : run_heads(heads));
 
   const std::size_t floats = x.positions() * config.output_width();
   if (config.output_gate) {

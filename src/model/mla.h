@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "base/result.h"
 #include "model/arena.h"
@@ -29,10 +30,21 @@ struct MlaConfig {
   bool output_gate = false;
   double sharpening = 1;       ///< of the scores, on top of 1 / sqrt(nope + rope)
   bool unpacks_heads = false;  ///< kv_b may be in a format that is not plain
+  bool split = false;          ///< k_b and v_b instead of kv_b, k_b transposed (GGUF)
   std::size_t query_width() const { return heads * (nope + rope); }
   std::size_t cache_width() const { return latent + rope; }
   std::size_t output_width() const { return heads * value; }
+  std::size_t absorbed_width() const { return split ? heads * latent : 0; }
 };
+
+/// What a container calls the tensors of a layer.
+struct MlaNames {
+  std::string kv_a, q_a, q_b, q, kv_b, k_b, v_b, gate, out;
+  std::string q_a_norm, kv_a_norm;
+};
+
+/// Hugging Face's names behind a prefix.
+MlaNames mla_names(const std::string& prefix);
 
 /// The weights of one MLA layer.
 struct MlaWeights {
@@ -40,19 +52,21 @@ struct MlaWeights {
   Matrix q_a, q_b;   ///< [query_rank, hidden], [query_width, query_rank]; with a query rank
   Matrix q;          ///< [query_width, hidden]; without
   Matrix kv_b;       ///< [heads * (nope + value), latent], in tiles of whole heads
+  Matrix k_b, v_b;   ///< [heads * latent, nope], [heads * value, latent]; where they are split
   Matrix gate;       ///< [output_width, hidden]; with an output gate
   Matrix out;        ///< [hidden, output_width]
   Vector q_a_norm;   ///< [query_rank]
   Vector kv_a_norm;  ///< [latent]
 };
 
-MlaWeights find_mla(BlueprintBuilder& builder, const std::string& prefix, const MlaConfig& config,
+MlaWeights find_mla(BlueprintBuilder& builder, const MlaNames& names, const MlaConfig& config,
                     std::size_t hidden);
 
 /// Activations of a pass inside one MLA layer.
 struct MlaScratch {
   float* low;       ///< [positions, query_rank]
   float* query;     ///< [positions, query_width]
+  float* absorbed;  ///< [positions, heads * latent]: queries with k_b absorbed; where it is split
   float* latent;    ///< [positions, latent + rope]: what is appended to the cache
   float* out;       ///< [positions, output_width]
   float* gate;      ///< [positions, output_width]

@@ -47,9 +47,10 @@ struct GgufEntry {
 };
 
 constexpr std::array kGgufArchitectures = {
-    GgufEntry{"llama", &open_llama_gguf},     GgufEntry{"qwen2", &open_llama_gguf},
-    GgufEntry{"qwen3", &open_llama_gguf},     GgufEntry{"qwen3moe", &open_llama_gguf},
-    GgufEntry{"gpt-oss", &open_gpt_oss_gguf}, GgufEntry{"gemma3", &open_gemma3_gguf},
+    GgufEntry{"llama", &open_llama_gguf},        GgufEntry{"qwen2", &open_llama_gguf},
+    GgufEntry{"qwen3", &open_llama_gguf},        GgufEntry{"qwen3moe", &open_llama_gguf},
+    GgufEntry{"gpt-oss", &open_gpt_oss_gguf},    GgufEntry{"gemma3", &open_gemma3_gguf},
+    GgufEntry{"deepseek2", &open_deepseek_gguf},
 };
 
 // The largest config.json in the field is a few hundred KiB.

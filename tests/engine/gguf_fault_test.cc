@@ -163,12 +163,45 @@ TEST_P(GgufFaults, Promise6AnyChangedFieldIsRefusedOrComputed) {
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, GgufFaults,
                          ::testing::Values("gguf-blocks-tiny", "gguf-qwen3moe-tiny",
-                                           "gguf-gpt-oss-tiny", "gguf-mixtral-tiny"),
+                                           "gguf-gpt-oss-tiny", "gguf-mixtral-tiny",
+                                           "gguf-deepseek-tiny"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+/// The message with which the file is refused after one number of its metadata was changed.
+std::string refusal(const std::string& key, std::uint32_t number) {
+  const CheckpointCopy copy("gguf-deepseek-tiny");
+  const auto path = copy.folder() / "model.gguf";
+  std::ifstream in(path, std::ios::binary);
+  std::string file((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const std::size_t at = file.find(key);
+  if (at == std::string::npos) return "no such key";
+  constexpr std::size_t kType = sizeof(std::uint32_t);
+  std::memcpy(file.data() + at + key.size() + kType, &number, sizeof(number));
+  std::ofstream(path, std::ios::binary) << file;
+  EngineOptions options;
+  options.model = copy.folder();
+  options.context = 64;
+  const auto engine = Engine::open(options);
+  return engine ? "opened" : engine.error().message;
+}
+
+TEST(GgufDeepseek, WhatItsLayersCannotBeIsRefusedByName) {
+  const auto refused = [](const char* key, std::uint32_t number, const char* with) {
+    const std::string message = refusal(std::string("deepseek2.") + key, number);
+    EXPECT_NE(message.find(with), std::string::npos) << key << ": " << message;
+    EXPECT_NE(message.find(key), std::string::npos) << message;
+  };
+  EXPECT_EQ(refusal("deepseek2.expert_used_count", 2), "opened");
+  refused("expert_gating_func", 1, "only 2 (sigmoid");  // DeepSeek V2's softmax
+  refused("expert_group_count", 3, "do not divide");
+  refused("attention.head_count_kv", 2, "MLA has no groups");
+  refused("rope.dimension_count", 7, "odd number");
+  refused("attention.key_length_mla", 8, "more than rope.dimension_count");
+}
 
 }  // namespace
 }  // namespace sluice::engine

@@ -110,7 +110,8 @@ INSTANTIATE_TEST_SUITE_P(
                       "gguf-plain-tiny", "gguf-blocks-tiny", "gguf-super-tiny", "mixtral-tiny",
                       "qwen3moe-tiny", "qwen3moe-unnormed-tiny", "gguf-mixtral-tiny",
                       "deepseek-tiny", "deepseek-fp8-tiny", "kimi-k2-tiny", "gpt-oss-tiny",
-                      "gguf-gpt-oss-tiny", "gguf-qwen3moe-tiny"),
+                      "gguf-gpt-oss-tiny", "gguf-qwen3moe-tiny", "gguf-deepseek-tiny",
+                      "gguf-deepseek-whole-tiny"),
     [](const auto& test) {
       std::string name = test.param;
       std::replace(name.begin(), name.end(), '-', '_');

@@ -272,7 +272,7 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, SameBits,
                                            "gguf-super-tiny", "qwen3moe-tiny", "gguf-mixtral-tiny",
                                            "deepseek-tiny", "deepseek-fp8-tiny", "kimi-k2-tiny",
                                            "gpt-oss-tiny", "gguf-gpt-oss-tiny",
-                                           "gguf-qwen3moe-tiny"),
+                                           "gguf-deepseek-tiny", "gguf-qwen3moe-tiny"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');
