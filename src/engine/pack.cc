@@ -1,24 +1,19 @@
 #include "engine/pack.h"
 
 #include <fmt/ranges.h>
-#include <algorithm>
-#include <array>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "base/check.h"
-#include "base/size.h"
 #include "engine/drive_speed.h"
 #include "engine/folder_lock.h"
-#include "engine/open_files.h"
 #include "engine/pack_folders.h"
 #include "engine/pack_journal.h"
-#include "engine/pack_layout.h"
-#include "engine/read_ahead.h"
-#include "engine/verify.h"
-#include "model/registry.h"
-#include "store/checksum.h"
+#include "engine/pack_read_back.h"
+#include "engine/pack_source.h"
+#include "engine/pack_writer.h"
 #include "store/pack.h"
 #include "store/pack_stripes.h"
 
@@ -26,45 +21,6 @@ namespace sluice::engine {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::uint64_t kPieceBytes = std::uint64_t{8} << 20;
-constexpr std::size_t kDepth = 8;
-constexpr std::uint64_t kVerifiedStep = std::uint64_t{4} << 30;  // bytes between notes of it
-
-/// The model to pack, and the order of its tensors.
-struct Source {
-  std::optional<store::Checkpoint> checkpoint;
-  std::unique_ptr<io::Reader> reader;
-  PackLayout layout;
-  std::vector<store::PackCompanion> companions;
-};
-
-Result<Source> open_source(const PackOptions& options) {
-  Source source;
-  SLUICE_ASSIGN(source.reader, io::make_reader(options.io));
-  if (options.wrap_reader) source.reader = options.wrap_reader(std::move(source.reader));
-  SLUICE_ASSIGN(OpenedFiles opened,
-                open_files(options.model, options.model_folders, source.reader));
-  const std::vector<io::FileId> files = std::move(opened.ids);
-  source.checkpoint = std::move(opened.checkpoint);
-  if (source.checkpoint->metadata() != nullptr) {
-    return fail(ErrorKind::usage,
-                "{}: a GGUF model; sluice pack takes models in safetensors files (and packs)",
-                options.model.string());
-  }
-  SLUICE_ASSIGN(const auto architecture, model::open_architecture(*source.checkpoint, files));
-  if (architecture->blueprint().experts_share_tensors) {
-    return fail(
-        ErrorKind::usage,
-        "{}: all experts of a layer lie in the same tensors; sluice pack takes models whose "
-        "experts have tensors of their own",
-        options.model.string());
-  }
-  source.layout = lay_out_pack(*source.checkpoint, files, architecture->blueprint());
-  source.layout.index.chunk_bytes = options.chunk_bytes;
-  SLUICE_ASSIGN(source.companions, find_companions(source.checkpoint->folder()));
-  return source;
-}
 
 Result<std::vector<double>> speeds_of(const PackOptions& options,
                                       const std::vector<fs::path>& folders) {
@@ -88,7 +44,7 @@ std::vector<std::string> texts(const std::vector<fs::path>& paths) {
 
 /// Makes the plan of a new pack and begins its journal.
 Result<PackJournal> begin(const PackOptions& options, const std::vector<fs::path>& folders,
-                          Source& source) {
+                          PackSource& source) {
   SLUICE_TRY(expect_empty(folders));
   SLUICE_ASSIGN(const std::vector<double> speeds, speeds_of(options, folders));
   const store::Deal deal = store::deal_by_weight(speeds);
@@ -111,7 +67,7 @@ Result<PackJournal> begin(const PackOptions& options, const std::vector<fs::path
 
 /// Whether a pack that was begun can be gone on with.
 Status check_resumable(const PackOptions& options, const std::vector<fs::path>& folders,
-                       Source& source, const PackJournal& journal) {
+                       PackSource& source, const PackJournal& journal) {
   const PackPlan& plan = journal.plan;
   const fs::path where = folders[0] / store::kPackJournalName;
   if (plan.folders != texts(folders)) {
@@ -139,127 +95,6 @@ Status check_resumable(const PackOptions& options, const std::vector<fs::path>& 
   return {};
 }
 
-/// The tensors of a layout in their order, in pieces.
-class SourcePieces {
- public:
-  SourcePieces(const PackLayout& layout, std::size_t first_tensor)
-      : sources_(layout.sources), tensor_(first_tensor) {}
-
-  std::optional<io::Extent> next() {
-    while (tensor_ < sources_.size() && at_ == sources_[tensor_].length) {
-      ++tensor_;
-      at_ = 0;
-    }
-    if (tensor_ == sources_.size()) return std::nullopt;
-    io::Extent piece = sources_[tensor_];
-    piece.offset += at_;
-    piece.length = std::min(kPieceBytes, piece.length - at_);
-    at_ += piece.length;
-    return piece;
-  }
-
- private:
-  const std::vector<io::Extent>& sources_;
-  std::size_t tensor_;
-  std::uint64_t at_ = 0;
-};
-
-/// Writes the blocks that the journal does not have yet.
-class BlockWriter {
- public:
-  using OnProgress = FunctionRef<void(std::uint64_t bytes_done)>;
-
-  BlockWriter(const PackOptions& options, Source& source, PackJournal& journal, PackOutput& output)
-      : source_(source),
-        journal_(journal),
-        output_(output),
-        stripes_(journal.plan.chunk_bytes, journal.plan.deal, journal.plan.parts.size()),
-        sync_bytes_(options.sync_bytes) {}
-
-  Status run(OnProgress progress, const Cancellation* cancellation) {
-    store::BlockWalk walk(source_.layout.index);
-    while (walk.block() < journal_.blocks_written) walk.next();
-    SLUICE_CHECK(walk.first_unit() == journal_.checksums.size());
-    SourcePieces pieces(source_.layout, walk.first_tensor());
-    SLUICE_ASSIGN(const auto reads, ReadAhead::create(*source_.reader, kPieceBytes, kDepth,
-                                                      [&pieces] { return pieces.next(); }));
-    for (; !walk.done(); walk.next()) {
-      SLUICE_TRY(copy(walk.span(), *reads, progress, cancellation));
-      if (unsynced_ >= sync_bytes_) SLUICE_TRY(note(walk.block() + 1));
-    }
-    return note(walk.block());
-  }
-
- private:
-  Status copy(const store::BlockSpan& span, ReadAhead& reads, OnProgress progress,
-              const Cancellation* cancellation) {
-    std::uint64_t done = 0;
-    while (done < span.bytes) {
-      if (cancellation != nullptr && cancellation->requested()) {
-        return fail(ErrorKind::interrupted, "interrupted");
-      }
-      const auto bytes = reads.next();
-      SLUICE_CHECK(bytes);
-      if (!*bytes) return tl::unexpected(bytes->error());
-      add_to_checksums(span, done, **bytes);
-      SLUICE_TRY(write(span.offset + done, **bytes));
-      done += (*bytes)->size();
-      progress(span.offset + done);
-    }
-    const std::uint64_t end = span.offset + span.bytes;
-    static constexpr std::array<std::byte, store::kPackAlignment> kZeros{};
-    const std::uint64_t gap = round_up(end, store::kPackAlignment) - end;
-    return write(end, std::span(kZeros).first(static_cast<std::size_t>(gap)));
-  }
-
-  void add_to_checksums(const store::BlockSpan& span, std::uint64_t done,
-                        std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const std::uint64_t unit_end =
-          std::min(span.bytes, (done / span.unit_bytes + 1) * span.unit_bytes);
-      const auto part = bytes.first(
-          static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), unit_end - done)));
-      checksum_.add(part);
-      done += part.size();
-      bytes = bytes.subspan(part.size());
-      if (done == unit_end) fresh_.push_back(checksum_.take());
-    }
-  }
-
-  Status write(std::uint64_t offset, std::span<const std::byte> bytes) {
-    Status status;
-    stripes_.for_each(offset, bytes.size(), [&](std::uint64_t at, const store::PartExtent& to) {
-      if (!status) return;
-      status = output_.write(to.part, store::kPartHeaderBytes + to.offset,
-                             bytes.subspan(static_cast<std::size_t>(at - offset),
-                                           static_cast<std::size_t>(to.length)));
-    });
-    unsynced_ += bytes.size();
-    return status;
-  }
-
-  /// Data first, then the record that says it is there.
-  Status note(std::uint64_t blocks) {
-    if (blocks == journal_.blocks_written) return {};
-    SLUICE_TRY(output_.sync());
-    SLUICE_TRY(output_.append(record_written(blocks, fresh_)));
-    journal_.blocks_written = blocks;
-    journal_.checksums.insert(journal_.checksums.end(), fresh_.begin(), fresh_.end());
-    fresh_.clear();
-    unsynced_ = 0;
-    return {};
-  }
-
-  Source& source_;
-  PackJournal& journal_;
-  PackOutput& output_;
-  const store::Stripes stripes_;
-  const std::uint64_t sync_bytes_;
-  store::Checksum checksum_;
-  std::vector<std::uint64_t> fresh_;  // of units since the last note
-  std::uint64_t unsynced_ = 0;
-};
-
 /// Where the parts are and how long.
 std::vector<PackPart> parts_of(const PackPlan& plan, std::uint64_t stream) {
   const store::Stripes stripes(plan.chunk_bytes, plan.deal, plan.parts.size());
@@ -270,63 +105,6 @@ std::vector<PackPart> parts_of(const PackPlan& plan, std::uint64_t stream) {
   }
   return parts;
 }
-
-/// Reads everything back; blocks that came back wrong are to be written again by the next start.
-class ReadBack {
- public:
-  ReadBack(const store::PackIndex& index, const std::vector<PackPart>& parts, PackJournal& journal,
-           PackOutput& output)
-      : index_(index), parts_(parts), journal_(journal), output_(output) {}
-
-  Status run(FunctionRef<void(std::uint64_t)> progress, const Cancellation* cancellation) {
-    SLUICE_ASSIGN(auto reader, io::make_reader(io::IoMode::automatic));
-    std::vector<store::ShardFile> files;
-    std::vector<io::FileId> ids;
-    for (const PackPart& part : parts_) {
-      SLUICE_ASSIGN(const io::FileId id, reader->open(part.path));
-      files.push_back({part.path, {}, part.bytes});
-      ids.push_back(id);
-    }
-    const auto pack = std::make_shared<const store::Pack>(index_, files);
-    std::uint64_t noted = pack->block_offset(journal_.blocks_verified);
-    SLUICE_TRY(verify_stream(
-        pack, std::move(reader), ids, journal_.blocks_verified,
-        [&](std::size_t block, VerifyFault fault) { keep(block, std::move(fault)); },
-        [&](std::size_t block) -> Status {
-          const std::uint64_t done = pack->block_offset(block);
-          progress(done);
-          if (fault_ || done < noted + kVerifiedStep) return {};
-          noted = done;
-          return output_.append(record_verified(block));
-        },
-        cancellation));
-    return fault_ ? give_up() : output_.append(record_verified(pack->blocks()));
-  }
-
- private:
-  void keep(std::size_t block, VerifyFault fault) {
-    if (fault_) return;
-    fault_ = std::move(fault);
-    bad_block_ = block;
-  }
-
-  Status give_up() {
-    store::BlockWalk walk(index_);
-    while (walk.block() < bad_block_) walk.next();
-    SLUICE_TRY(output_.append(record_rewind(walk.block(), walk.first_unit())));
-    return fail(ErrorKind::drive,
-                "{}; the drive did not give back what was written to it: start the same command "
-                "again to write it anew, and use another drive if this comes again",
-                fault_->message);
-  }
-
-  const store::PackIndex& index_;
-  const std::vector<PackPart>& parts_;
-  PackJournal& journal_;
-  PackOutput& output_;
-  std::optional<VerifyFault> fault_;
-  std::size_t bad_block_ = 0;
-};
 
 PackSummary summary_of(const store::PackIndex& index, const PackPlan& plan,
                        std::vector<PackPart> parts) {
@@ -344,8 +122,9 @@ PackSummary summary_of(const store::PackIndex& index, const PackPlan& plan,
 }
 
 /// Writes, reads back and publishes.
-Result<PackSummary> carry_out(const PackOptions& options, const fs::path& folder, Source& source,
-                              PackJournal& journal, FunctionRef<void(const PackProgress&)> progress,
+Result<PackSummary> carry_out(const PackOptions& options, const fs::path& folder,
+                              PackSource& source, PackJournal& journal,
+                              FunctionRef<void(const PackProgress&)> progress,
                               const Cancellation* cancellation) {
   store::PackIndex& index = source.layout.index;
   const std::uint64_t stream = store::stream_bytes(index);
@@ -369,15 +148,13 @@ Result<PackSummary> carry_out(const PackOptions& options, const fs::path& folder
     while (walk.block() < block) walk.next();
     return walk.offset();
   };
+  const auto show = [&](std::uint64_t done) {
+    now.bytes_done = done;
+    progress(now);
+  };
   PackSummary summary = summary_of(index, journal.plan, parts);
   summary.resumed_at = now.bytes_before = offset_of(journal.blocks_written);
-  SLUICE_TRY(BlockWriter(options, source, journal, *output)
-                 .run(
-                     [&](std::uint64_t done) {
-                       now.bytes_done = done;
-                       progress(now);
-                     },
-                     cancellation));
+  SLUICE_TRY(write_blocks(options, source, journal, *output, show, cancellation));
   SLUICE_TRY(output->sync());
   SLUICE_TRY(copy_companions(source.companions, source.checkpoint->folder(), folder));
   source.reader.reset();  // and its memory
@@ -387,20 +164,14 @@ Result<PackSummary> carry_out(const PackOptions& options, const fs::path& folder
   index.companions = source.companions;
   now.stage = PackProgress::Stage::verifying;
   now.bytes_before = offset_of(journal.blocks_verified);
-  SLUICE_TRY(ReadBack(index, parts, journal, *output)
-                 .run(
-                     [&](std::uint64_t done) {
-                       now.bytes_done = done;
-                       progress(now);
-                     },
-                     cancellation));
+  SLUICE_TRY(read_back(index, parts, journal, *output, show, cancellation));
   SLUICE_TRY(output->publish(store::encode_pack_index(index)));
   return summary;
 }
 
 /// A pack that is there already is the one that is asked for, or in the way.
 Result<PackSummary> already_there(const fs::path& folder, const store::PackIndex& finished,
-                                  Source& source) {
+                                  PackSource& source) {
   store::PackIndex& index = source.layout.index;
   index.deal = finished.deal;
   index.chunk_bytes = finished.chunk_bytes;
@@ -429,7 +200,7 @@ Result<PackSummary> pack(const PackOptions& options,
                          FunctionRef<void(const PackProgress&)> progress,
                          const Cancellation* cancellation) {
   SLUICE_CHECK(options.speeds.empty() || options.speeds.size() == options.folders.size());
-  SLUICE_ASSIGN(Source source, open_source(options));
+  SLUICE_ASSIGN(PackSource source, open_pack_source(options));
   SLUICE_ASSIGN(const std::vector<fs::path> folders,
                 make_pack_folders(options.folders, source.checkpoint->folder()));
   std::vector<FolderLock> locks;

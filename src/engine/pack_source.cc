@@ -1,0 +1,36 @@
+#include "engine/pack_source.h"
+
+#include "engine/open_files.h"
+#include "engine/pack_folders.h"
+#include "model/registry.h"
+
+namespace sluice::engine {
+
+Result<PackSource> open_pack_source(const PackOptions& options) {
+  PackSource source;
+  SLUICE_ASSIGN(source.reader, io::make_reader(options.io));
+  if (options.wrap_reader) source.reader = options.wrap_reader(std::move(source.reader));
+  SLUICE_ASSIGN(OpenedFiles opened,
+                open_files(options.model, options.model_folders, source.reader));
+  const std::vector<io::FileId> files = std::move(opened.ids);
+  source.checkpoint = std::move(opened.checkpoint);
+  if (source.checkpoint->metadata() != nullptr) {
+    return fail(ErrorKind::usage,
+                "{}: a GGUF model; sluice pack takes models in safetensors files (and packs)",
+                options.model.string());
+  }
+  SLUICE_ASSIGN(const auto architecture, model::open_architecture(*source.checkpoint, files));
+  if (architecture->blueprint().experts_share_tensors) {
+    return fail(
+        ErrorKind::usage,
+        "{}: all experts of a layer lie in the same tensors; sluice pack takes models whose "
+        "experts have tensors of their own",
+        options.model.string());
+  }
+  source.layout = lay_out_pack(*source.checkpoint, files, architecture->blueprint());
+  source.layout.index.chunk_bytes = options.chunk_bytes;
+  SLUICE_ASSIGN(source.companions, find_companions(source.checkpoint->folder()));
+  return source;
+}
+
+}  // namespace sluice::engine
