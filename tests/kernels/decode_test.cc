@@ -84,7 +84,10 @@ TEST_P(Decode, Bf16IsTheUpperHalfOfFloat32) {
   std::vector<float> out(numbers.size());
   decode_row(row, 0, out.data());
   for (std::size_t i = 0; i < out.size(); ++i) {
-    EXPECT_EQ(bits_of(out[i]), static_cast<std::uint32_t>(i) << 16);
+    const std::uint32_t bits = static_cast<std::uint32_t>(i) << 16;
+    // What a processor passes through a register of floats may come out as a quiet NaN.
+    const bool same = bits_of(out[i]) == bits || (std::isnan(out[i]) && (bits << 1) > 0xFF000000u);
+    EXPECT_TRUE(same) << i << ": " << bits_of(out[i]);
   }
 }
 

@@ -130,14 +130,15 @@ TestJson request(const std::string& prompt) {
 }
 
 TestJson wait_for_end(int port, const std::string& path) {
-  for (int i = 0; i < 3000; ++i) {
-    const TestJson json = get(port, path).json();
+  TestJson json;
+  for (int i = 0; i < 20'000; ++i) {  // minutes: a sanitizer on a busy machine needs them
+    json = get(port, path).json();
     const std::string status = json.value("status", "");
     if (status != "in_progress" && status != "queued" && status != "cancelling") return json;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  ADD_FAILURE() << "it does not end";
-  return {};
+  ADD_FAILURE() << "it does not end: " << json;
+  return json;
 }
 
 std::string line_of(const std::string& id, const TestJson& body) {
