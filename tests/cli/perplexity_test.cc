@@ -10,7 +10,7 @@
 namespace sluice::cli {
 namespace {
 
-const std::vector<std::string> kIds = {"--ids", "970,262,2634,12,400,7,99", "--ram", "21M", "-q"};
+const std::vector<std::string> kIds = {"--ids", "970,262,2634,12,400,7,99", "--ram", "128M", "-q"};
 
 Json measured(std::vector<std::string> flags) {
   flags.insert(flags.begin(), {"perplexity", kNano, "--json"});

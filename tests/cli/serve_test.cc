@@ -34,7 +34,7 @@ TEST(Serve, WantsAKeyOrAWordBeforeOthersMayUseIt) {
 TEST(Serve, RefusesMoreSavedConversationsThanThereIsRoomFor) {
   const std::vector<std::string> serve = {"serve", kNano, "--port", "0", "--state-ram", "9G"};
   std::vector<std::string> small = serve;
-  small.insert(small.end(), {"--ram", "64M"});
+  small.insert(small.end(), {"--ram", "256M"});
   const Finished run = run_program(small);
   EXPECT_EQ(run.exit_code, 4) << run.err;
   EXPECT_NE(run.err.find("--state-ram: 9.00 GiB"), std::string::npos) << run.err;
