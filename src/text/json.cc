@@ -4,11 +4,14 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
 namespace sluice::text {
 namespace {
+
+constexpr std::size_t kLongName = 80;  // bytes of a name in a message
 
 // Builds a value from parser events. Unlike the library's own builder it bounds the nesting and
 // sees how numbers were written.
@@ -35,12 +38,29 @@ class Builder {
   bool end_object() { return close(); }
   bool end_array() { return close(); }
   bool key(std::string& name) {
-    Json& object = *open_.back();
+    auto& object = open_.back()->get_ref<Json::object_t&>();
     if (object.size() == kJsonMembers) {
       return refuse(fmt::format("an object with more than {} members", kJsonMembers));
     }
-    if (rules_.unique_names && object.contains(name)) return refuse("an object has a name twice");
-    member_ = &object[name];
+    const auto member = [&](std::size_t at) {
+      return object.begin() + static_cast<std::ptrdiff_t>(at);
+    };
+    std::vector<std::uint16_t>& sorted = sorted_.back();
+    const auto known = std::lower_bound(
+        sorted.begin(), sorted.end(), name,
+        [&](std::size_t at, const std::string& each) { return member(at)->first < each; });
+    if (known == sorted.end() || member(*known)->first != name) {
+      sorted.insert(known, static_cast<std::uint16_t>(object.size()));
+      object.emplace_back(std::move(name), nullptr);
+      member_ = &object.back().second;
+      return true;
+    }
+    if (rules_.unique_names) {
+      std::string escaped;
+      append_json_escaped(std::string_view(name).substr(0, kLongName), escaped);
+      return refuse(fmt::format("an object has the name \"{}\" twice", escaped));
+    }
+    member_ = &member(*known)->second;
     return true;
   }
   bool parse_error(std::size_t offset, const std::string&, const nlohmann::json::exception&) {
@@ -75,10 +95,12 @@ class Builder {
     Json& value = place();
     value = std::move(container);
     open_.push_back(&value);
+    sorted_.emplace_back();
     return true;
   }
   bool close() {
     open_.pop_back();
+    sorted_.pop_back();
     return true;
   }
   bool count() {
@@ -93,6 +115,8 @@ class Builder {
   std::size_t values_ = 0;
   Json root_;
   std::vector<Json*> open_;
+  // Of each open object, its members by their names: its own search goes through all of them.
+  std::vector<std::vector<std::uint16_t>> sorted_;
   Json* member_ = nullptr;
   std::string error_;
 };

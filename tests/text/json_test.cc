@@ -107,6 +107,13 @@ TEST(Json, RulesRefuseNamesThatComeTwiceAndTooManyValues) {
   EXPECT_TRUE(takes(R"({"a":1,"b":{"a":2}})"));
   EXPECT_FALSE(takes(R"({"a":1,"a":2})"));
   EXPECT_FALSE(takes(R"({"a":1,"\u0061":2})"));
+  EXPECT_EQ(parse_json(R"({"b":1,"a":[{"k\"":1,"j":2,"k\"":3}]})", "x", ErrorKind::usage, {true})
+                .error()
+                .message,
+            "x: an object has the name \"k\\\"\" twice");
+  EXPECT_EQ(parse_json(R"({"b":1,"a":2,"b":{"c":3}})", "x", ErrorKind::usage)->dump(),
+            R"({"b":{"c":3},"a":2})")
+      << "else the last counts, at the place of the first";
   EXPECT_TRUE(takes("[1,[2]]"));
   EXPECT_FALSE(takes("[1,[2],3]"));
 }
