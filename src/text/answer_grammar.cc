@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "text/json_containers.h"
 #include "text/json_schema.h"
 
 namespace sluice::text {

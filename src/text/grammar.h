@@ -62,6 +62,8 @@ class Grammar {
   static constexpr std::size_t kMostNodes = 20'000;
   /// Choices directly within each other.
   static constexpr std::size_t kMostChoices = 600;
+  /// Ways to go on from one choice, with those of the choices directly within it.
+  static constexpr std::size_t kMostWays = 1024;
 
   GrammarId add(GrammarNode node);
   GrammarId literal(std::string_view bytes);
@@ -79,8 +81,9 @@ class Grammar {
     nothing_fits,    ///< no text is in it, or none that is nested less deep than kGrammarDepth
     left_recursive,  ///< something is itself, with nothing before it
     too_large,       ///< more than kMostNodes or kMostChoices
+    too_many_ways,   ///< more than kMostWays
   };
-  /// Makes `root` what a text has to be.
+  /// Makes `root` what a text has to be. The time that it takes is bounded, whatever the grammar.
   Fault close(GrammarId root);
 
   const GrammarNode& operator[](GrammarId id) const { return nodes_[id]; }
@@ -92,7 +95,8 @@ class Grammar {
  private:
   std::uint32_t height_of(const GrammarNode& node) const;
   void find_heights();
-  Fault check_choices() const;
+  Fault check_choices();
+  Fault merge_choice(GrammarId id, std::vector<std::size_t>& ways, std::size_t& listed);
 
   std::vector<GrammarNode> nodes_;
   std::vector<std::int32_t> markers_;

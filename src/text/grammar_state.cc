@@ -43,12 +43,22 @@ bool GrammarState::step(Symbol symbol, GrammarState& next) const {
   return next.accepts_ || !next.threads_.empty();
 }
 
+GrammarState::Stack GrammarState::on(GrammarId node, std::uint32_t at, std::uint32_t depth,
+                                     const Stack& below) {
+  std::size_t hash = below == nullptr ? 0 : below->hash;
+  for (const std::uint32_t part : {node, at, depth}) {
+    hash = (hash ^ part) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 32;
+  }
+  return std::make_shared<const Link>(Link{node, at, depth, below, hash});
+}
+
 // Stacks that come from one parent share all but the newest links.
 bool GrammarState::same(const Stack& a, const Stack& b) {
   const Link* left = a.get();
   const Link* right = b.get();
   while (left != right) {
-    if (left == nullptr || right == nullptr) return false;
+    if (left == nullptr || right == nullptr || left->hash != right->hash) return false;
     if (left->node != right->node || left->at != right->at || left->depth != right->depth) {
       return false;
     }
@@ -110,12 +120,12 @@ void GrammarState::enter_child(GrammarId id, std::uint32_t at, std::uint32_t dep
     // Without a limit, rounds beyond the least number are all the same.
     const bool counts = node.most != GrammarNode::kNoLimit || at < node.least;
     const std::uint32_t done = counts ? at + 1 : std::max(node.least, 1u);
-    return enter(child, depth, std::make_shared<const Link>(Link{id, done, depth, below}));
+    return enter(child, depth, on(id, done, depth, below));
   }
   if (at == node.children.size()) return go_on(below);
   // Nothing is kept of a sequence for its last child, so that lists do not grow stacks.
   if (at + 1 == node.children.size()) return enter(node.children[at], depth, below);
-  enter(node.children[at], depth, std::make_shared<const Link>(Link{id, at + 1, depth, below}));
+  enter(node.children[at], depth, on(id, at + 1, depth, below));
 }
 
 /// A node has ended: what is behind it begins.

@@ -17,7 +17,7 @@ namespace sluice::text {
 class GrammarState {
  public:
   /// Where a schema lets a text be read in more ways than this, it is given up.
-  static constexpr std::size_t kMostThreads = 1024;
+  static constexpr std::size_t kMostThreads = Grammar::kMostWays;
 
   /// Before the first symbol. The grammar must be closed without a fault, and outlive the state.
   explicit GrammarState(const Grammar& grammar);
@@ -52,6 +52,7 @@ class GrammarState {
     std::uint32_t at;
     std::uint32_t depth;
     std::shared_ptr<const Link> below;
+    std::size_t hash;  // of all the stack from here on, so that different ones are told at once
   };
   using Stack = std::shared_ptr<const Link>;
   struct Thread {
@@ -61,6 +62,7 @@ class GrammarState {
     Stack below;
   };
 
+  static Stack on(GrammarId node, std::uint32_t at, std::uint32_t depth, const Stack& below);
   static bool same(const Stack& a, const Stack& b);
   bool fits(GrammarId node, std::uint32_t depth) const;
   void enter(GrammarId id, std::uint32_t depth, const Stack& below);

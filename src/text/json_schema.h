@@ -23,7 +23,4 @@ Result<GrammarId> add_schema(Grammar& grammar, const Json& schema, const std::st
 /// Closes a grammar that has a schema in it; what is wrong is said of the schema at `where`.
 Status close_grammar(Grammar& grammar, GrammarId root, const std::string& where);
 
-/// What may be between the parts of a JSON text: as much white space as people put there.
-GrammarId add_whitespace(Grammar& grammar);
-
 }  // namespace sluice::text

@@ -4,6 +4,12 @@
 #include <utility>
 
 namespace sluice::text {
+namespace {
+
+// Of a state that can be read in many ways; of these, one is kept at most.
+constexpr std::size_t kLongKey = 1024;
+
+}  // namespace
 
 TokenConstraint::TokenConstraint(std::shared_ptr<const Grammar> grammar, const TokenIndex& index,
                                  std::span<const std::int32_t> end_ids)
@@ -24,7 +30,7 @@ Result<const TokenMask*> TokenConstraint::allowed() {
     if (mask.none()) {
       return fail(ErrorKind::usage, "no token of the model's vocabulary goes on with the JSON");
     }
-    if (masks_.size() + inside_.size() >= kMostMasks) {
+    if (masks_.size() + inside_.size() >= kMostMasks || key.size() > kLongKey) {
       masks_.clear();
       inside_.clear();
     }
