@@ -13,8 +13,6 @@
 namespace sluice::cli {
 namespace {
 
-// More bytes than the tokens of the longest context can have.
-constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
 
 class OpenFile {
@@ -47,7 +45,7 @@ void add_prompt_options(CLI::App& app, PromptOptions& options) {
   add_ids(app, "--ids", options.ids, "Token ids instead of a text")->group(group);
 }
 
-Result<std::string> read_whole(const std::string& path, const std::string& flag) {
+Result<std::string> read_whole(const std::string& path, const std::string& flag, std::size_t most) {
   const OpenFile file(path);
   if (file.descriptor() < 0) {
     return fail(ErrorKind::usage, "{}: {}: cannot be opened: {}", flag, path,
@@ -65,9 +63,9 @@ Result<std::string> read_whole(const std::string& path, const std::string& flag)
       return fail(ErrorKind::usage, "{}: {}: cannot be read: {}", flag, path,
                   std::generic_category().message(error));
     }
-    if (text.size() > kMostBytes) {
+    if (text.size() > most) {
       return fail(ErrorKind::usage, "{}: {}: longer than {}, the most that is read", flag, path,
-                  format_size(kMostBytes));
+                  format_size(most));
     }
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,7 +27,8 @@ void add_prompt_options(CLI::App& app, PromptOptions& options);
 Result<std::string> read_prompt(const PromptOptions& options);
 
 /// The whole of a file of any kind, or of stdin ("-"). Fails with ErrorKind::usage, naming `flag`,
-/// if it cannot be read or is longer than 64 MiB, more than any prompt can be.
-Result<std::string> read_whole(const std::string& path, const std::string& flag);
+/// if it cannot be read or is longer than `most` bytes; by default more than any prompt can have.
+Result<std::string> read_whole(const std::string& path, const std::string& flag,
+                               std::size_t most = std::size_t{64} << 20);
 
 }  // namespace sluice::cli

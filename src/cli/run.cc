@@ -21,14 +21,14 @@
 #include "cli/statistics_output.h"
 #include "cli/tokens.h"
 #include "engine/generate.h"
+#include "engine/model_text.h"
 #include "text/answer_grammar.h"
-#include "text/small_file.h"
 
 namespace sluice::cli {
 namespace {
 
 constexpr std::size_t kMaxNew = 128;
-constexpr std::uint64_t kMostSchemaBytes = std::uint64_t{1} << 20;
+constexpr std::size_t kMostSchemaBytes = std::size_t{1} << 20;
 
 struct RunOptions {
   ComputeOptions compute;
@@ -181,9 +181,13 @@ class Run final : public Command {
   /// its budget.
   Status prepare(std::string prompt, Answer& answer) {
     ids_ = options_.prompt.ids;
-    const bool needs_text = options_.prompt.has_text() || !options_.print_ids ||
-                            !options_.answer.stops.empty() || !options_.json_schema.empty();
-    if (!needs_text) return {};
+    const bool needs_text = options_.prompt.has_text() || !options_.answer.stops.empty() ||
+                            !options_.json_schema.empty();
+    if (!needs_text) {
+      if (options_.print_ids) return {};
+      SLUICE_ASSIGN(const bool has_text, engine::has_tokenizer(options_.compute.model));
+      if (!has_text) return answer_with_ids();
+    }
     SLUICE_ASSIGN(tokenizer_, load_tokenizer(options_.compute.model));
     if (!options_.json_schema.empty()) SLUICE_TRY(read_schema());
     std::optional<text::AnswerParser> parser;
@@ -198,13 +202,22 @@ class Run final : public Command {
     return answer.decode_with(*tokenizer_, std::move(parser));
   }
 
+  /// Of a model without a tokenizer, ids are all that there is.
+  Status answer_with_ids() {
+    options_.print_ids = !options_.json;
+    log_note("the model has no tokenizer: the answer is told as ids");
+    return {};
+  }
+
   Status read_schema() {
     if (!options_.answer.stops.empty()) {
       return fail(ErrorKind::usage, "--stop would cut the JSON that --json-schema asks for");
     }
     const std::string& file = options_.json_schema;
-    SLUICE_ASSIGN(const std::string text, text::read_small_file(file, kMostSchemaBytes));
-    SLUICE_ASSIGN(const text::Json schema, text::parse_json(text, file, ErrorKind::usage));
+    SLUICE_ASSIGN(const std::string text, read_whole(file, "--json-schema", kMostSchemaBytes));
+    text::JsonRules rules;
+    rules.unique_names = true;
+    SLUICE_ASSIGN(const text::Json schema, text::parse_json(text, file, ErrorKind::usage, rules));
     std::optional<text::ChatFormat> format;
     if (options_.chat) {
       SLUICE_ASSIGN(format, text::ChatFormat::detect(*tokenizer_));

@@ -12,6 +12,7 @@ namespace {
 
 using text::TokenizerBuilder;
 
+constexpr const char* kModel = "tokenizer.ggml.model";
 constexpr const char* kTokens = "tokenizer.ggml.tokens";
 constexpr const char* kTypes = "tokenizer.ggml.token_type";
 constexpr const char* kMerges = "tokenizer.ggml.merges";
@@ -151,13 +152,15 @@ Result<text::Tokenizer> read_sentence_piece(const store::Metadata& metadata) {
 
 }  // namespace
 
+bool has_gguf_tokenizer(const store::Metadata& metadata) { return metadata.has(kModel); }
+
 Result<text::Tokenizer> read_gguf_tokenizer(const store::Metadata& metadata) {
-  SLUICE_ASSIGN(const std::string_view model, metadata.text("tokenizer.ggml.model"));
+  SLUICE_ASSIGN(const std::string_view model, metadata.text(kModel));
   if (model == "gpt2") return read_byte_level(metadata);
   if (model == "llama") return read_sentence_piece(metadata);
   return fail(ErrorKind::model_files,
               "{}: the tokenizer model '{}' is not supported, only gpt2 (byte-level BPE) and llama "
-              "(SentencePiece); token ids still work: --ids",
+              "(SentencePiece); token ids still work: --ids with --print-ids",
               metadata.file(), model.substr(0, 60));
 }
 

@@ -42,6 +42,27 @@ Result<fs::path> text_folder(const fs::path& model) {
   return gguf ? fs::path() : folder;
 }
 
+Result<bool> has_tokenizer(const fs::path& model) {
+  SLUICE_ASSIGN(const fs::path folder, text_folder(model));
+  if (folder.empty()) {
+    SLUICE_ASSIGN(const store::Checkpoint checkpoint, store::Checkpoint::open(model));
+    return has_gguf_tokenizer(*checkpoint.metadata());
+  }
+  SLUICE_ASSIGN(const auto pack, store::find_pack_index(model));
+  if (pack) SLUICE_TRY(store::expect_companions_of(*pack));
+  return is_there(folder / "tiktoken.model") || is_there(folder / "tokenizer.json");
+}
+
+Status expect_tokenizer(const fs::path& model) {
+  SLUICE_ASSIGN(const bool has_one, has_tokenizer(model));
+  if (has_one) return {};
+  SLUICE_TRY(store::Checkpoint::open(model));
+  return fail(ErrorKind::model_files,
+              "{}: the model has no tokenizer (tiktoken.model or tokenizer.json), so it takes and "
+              "gives only ids: put the tokenizer beside the weights, or use `sluice run --ids`",
+              model.native());
+}
+
 Result<text::Tokenizer> load_tokenizer(const fs::path& model) {
   SLUICE_ASSIGN(const fs::path folder, text_folder(model));
   if (folder.empty()) {

@@ -12,6 +12,14 @@ namespace sluice::engine {
 /// tokenizer.json in its folder. ErrorKind::model_files if there is none, or it is wrong.
 Result<text::Tokenizer> load_tokenizer(const std::filesystem::path& model);
 
+/// Whether the model has a tokenizer at all, good or not: without one it takes and gives only ids.
+/// ErrorKind::model_files if that cannot be told.
+Result<bool> has_tokenizer(const std::filesystem::path& model);
+
+/// ErrorKind::model_files if the model has none, for those who cannot do without; where there are
+/// no weights either, that is what the message says.
+Status expect_tokenizer(const std::filesystem::path& model);
+
 /// Whether a run finds what it needs beside the weights and the configuration: the tokenizer, and a
 /// generation_config.json that is right if it is there. ErrorKind::model_files if not.
 Status check_text(const std::filesystem::path& model);

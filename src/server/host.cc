@@ -105,6 +105,7 @@ Host::Host(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Host::~Host() = default;
 
 Result<std::unique_ptr<Host>> Host::start(HostOptions options) {
+  SLUICE_TRY(engine::expect_tokenizer(options.engine.model));
   SLUICE_ASSIGN(text::Tokenizer tokenizer, engine::load_tokenizer(options.engine.model));
   auto parts = std::make_unique<Parts>(std::move(tokenizer));
   WorkerOptions work;

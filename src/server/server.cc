@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "engine/model_text.h"
 #include "server/drive_limits.h"
 #include "server/host.h"
 #include "server/job_runner.h"
@@ -47,6 +48,8 @@ Server::~Server() {
 }
 
 Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
+  // Before anything that takes time or leaves something behind.
+  SLUICE_TRY(engine::expect_tokenizer(options.host.engine.model));
   auto parts = std::make_unique<Parts>();
   options.host.reserve =
       HttpServer::memory_bytes(http_options(options, options.host.engine.context));

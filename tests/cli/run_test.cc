@@ -49,7 +49,52 @@ TEST(Run, NeedsNoTokenizerForIds) {
   const Finished run = run_program(with_ids);
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(run.out, joined(prompt.at("greedy")) + "\n");
-  EXPECT_EQ(run_program(arguments).exit_code, 3) << "text needs it";
+  const Finished plain = run_program(arguments);
+  EXPECT_EQ(plain.exit_code, 0) << plain.err;
+  EXPECT_EQ(plain.out, run.out) << "ids are all that there is";
+  EXPECT_NE(plain.err.find("no tokenizer"), std::string::npos) << plain.err;
+  std::vector<std::string> with_json = arguments;
+  with_json.emplace_back("--json");
+  const Json object = Json::parse(run_program(with_json).out);
+  EXPECT_EQ(object["ids"], prompt.at("greedy"));
+  EXPECT_FALSE(object.contains("text"));
+  std::vector<std::string> with_stop = arguments;
+  with_stop.insert(with_stop.end(), {"--stop", "x"});
+  EXPECT_EQ(run_program(with_stop).exit_code, 3) << "text needs it";
+  write_file(copy / "tiktoken.model", "damaged");
+  EXPECT_EQ(run_program(arguments).exit_code, 3) << "a damaged one is not none";
+}
+
+TEST(Run, RefusesASchemaFileThatIsWrong) {
+  const Folder folder;
+  const auto run_with = [&](const std::string& name, std::string_view text) {
+    if (!text.empty()) write_file(folder / name, text);
+    return run_program({"run", kNano, "-p", "x", "--json-schema", folder / name});
+  };
+  const Finished twice = run_with("twice.json", R"({"type": "object", "properties": {"sail": {},
+                                                   "sail": {"type": "string"}}})");
+  EXPECT_EQ(twice.exit_code, 2);
+  EXPECT_NE(twice.err.find("the name \"sail\" twice"), std::string::npos) << twice.err;
+  const Finished large = run_with("large.json", std::string((1 << 20) + 1, ' '));
+  EXPECT_EQ(large.exit_code, 2) << large.err;
+  EXPECT_NE(large.err.find("--json-schema: "), std::string::npos) << large.err;
+  EXPECT_EQ(run_with("missing.json", "").exit_code, 2);
+  EXPECT_EQ(run_with("broken.json", "{").exit_code, 2);
+}
+
+TEST(Run, HoldsAnAnswerToASchemaOfManyEqualAlternatives) {
+  const Folder folder;
+  Json schema = {{"$ref", "#/$defs/0"}};
+  for (int i = 0; i < 60; ++i) {
+    const Json next = {{"$ref", "#/$defs/" + std::to_string(i + 1)}};
+    schema["$defs"][std::to_string(i)]["anyOf"] = {next, {{"allOf", {next}}}};
+  }
+  schema["$defs"]["60"]["const"] = "aye";
+  write_file(folder / "schema.json", schema.dump());
+  const Finished run =
+      run_program({"run", kNano, "-p", "x", "--json-schema", folder / "schema.json"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.out, "\"aye\"");
 }
 
 TEST(Run, TakesItsPromptFromAFileAndFromStdin) {

@@ -67,6 +67,17 @@ TEST(Serve, AFolderOfStateHasOneServer) {
   EXPECT_NE(file.err.find("is no folder"), std::string::npos) << file.err;
 }
 
+TEST(Serve, SaysEarlyThatAModelHasNoTokenizer) {
+  const ModelCopy copy(kTiny);
+  fs::remove(copy / "tiktoken.model");
+  const Folder folder;
+  const Finished run =
+      run_program({"serve", copy.path(), "--port", "0", "--state-dir", folder / "state"});
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_NE(run.err.find("has no tokenizer"), std::string::npos) << run.err;
+  EXPECT_FALSE(fs::exists(folder / "state")) << "nothing was begun";
+}
+
 /// Sends a request, and returns what comes until the server hangs up.
 std::string talk(int port, const std::string& request) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
