@@ -162,4 +162,14 @@ void Conversations::forget(std::uint64_t key) {
   if (writer_) writer_->remove_answer(key);
 }
 
+std::size_t Conversations::progress(std::uint64_t request) const {
+  std::size_t ids = 0;
+  for (std::size_t choice = 0; disk_; ++choice) {
+    const auto found = disk_->find_answer(answer_key(request, choice));
+    if (!found) break;
+    ids += found->ids;
+  }
+  return ids;
+}
+
 }  // namespace sluice::server

@@ -33,7 +33,7 @@ struct KnownAnswer {
 /// Of one answer among those of a request.
 std::uint64_t answer_key(std::uint64_t request, std::size_t choice);
 
-/// Used by the engine's thread alone, but for forget() and what says how much there is.
+/// Used by the engine's thread alone, but for forget(), progress() and what says how much there is.
 class Conversations {
  public:
   /// Fails as Engine::new_sequence() and DiskStates::open() do. The engine must outlive them.
@@ -69,6 +69,9 @@ class Conversations {
                       engine::FinishReason reason);
   /// Nobody needs the answer's checkpoints any more.
   void forget(std::uint64_t key);
+  /// How much of a request's answers is on disk, in ids: those of each choice in turn, up to the
+  /// first of which there is nothing.
+  std::size_t progress(std::uint64_t request) const;
 
   /// Waits until all that is to be on disk is there.
   void flush() {

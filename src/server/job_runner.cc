@@ -12,7 +12,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A job that ends the process every time must not do so for ever.
+// A job that ends the process every time must not do so for ever. Attempts after which more of it
+// was on disk than before do not count: a long answer may outlive any number of restarts.
 constexpr std::int64_t kMostAttempts = 12;
 // One that fails is tried again: a drive may have been away for a moment.
 constexpr std::int64_t kMostFailures = 3;
@@ -92,11 +93,15 @@ Status JobRunner::run(StoredJob job) {
     batch_ = job.batch;
     cancelled_ = false;
   }
+  // Only what grows resets the count, so there is an end to it.
+  const auto progress = static_cast<std::int64_t>(worker_.progress(seed_of(job.id)));
+  if (progress > job.progress) SLUICE_TRY(store_.note_progress(job, progress));
   if (job.attempts > kMostAttempts) {
     return fail_job(
         job, 500,
         openai_error({500,
-                      fmt::format("set aside after {} attempts that never ended", job.attempts - 1),
+                      fmt::format("set aside after {} attempts that neither ended nor came on",
+                                  job.attempts - 1),
                       "server_error",
                       {},
                       "too_many_attempts"}));

@@ -19,14 +19,16 @@ constexpr const char* kTables = R"(
   CREATE TABLE IF NOT EXISTS jobs(
     number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL, batch TEXT NOT NULL,
     custom_id TEXT NOT NULL, endpoint TEXT NOT NULL, body TEXT NOT NULL, status TEXT NOT NULL,
-    attempts INTEGER NOT NULL DEFAULT 0, created INTEGER NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0, progress INTEGER NOT NULL DEFAULT 0,
+    created INTEGER NOT NULL,
     http_status INTEGER NOT NULL DEFAULT 0, result TEXT NOT NULL DEFAULT '');
   CREATE INDEX IF NOT EXISTS jobs_by_status ON jobs(status, number);
   CREATE INDEX IF NOT EXISTS jobs_by_batch ON jobs(batch, number);
 )";
 
 constexpr const char* kJobColumns =
-    "id, batch, custom_id, endpoint, body, status, attempts, created, http_status, result";
+    "id, batch, custom_id, endpoint, body, status, attempts, progress, created, http_status, "
+    "result";
 constexpr const char* kBatchColumns =
     "id, endpoint, input_file, time_window, metadata, status, created, ended, output_file, "
     "error_file";
@@ -40,9 +42,10 @@ StoredJob read_job(const Statement& row) {
   job.body = row.text(4);
   job.status = row.text(5);
   job.attempts = row.number(6);
-  job.created = row.number(7);
-  job.http_status = static_cast<int>(row.number(8));
-  job.result = row.text(9);
+  job.progress = row.number(7);
+  job.created = row.number(8);
+  job.http_status = static_cast<int>(row.number(9));
+  job.result = row.text(10);
   return job;
 }
 
@@ -72,7 +75,17 @@ Result<std::unique_ptr<JobStore>> JobStore::open(const std::filesystem::path& fo
 
 Status JobStore::prepare_tables() {
   SLUICE_TRY(database_.run(kTables));
+  SLUICE_TRY(add_column_of_progress());
   return database_.run("UPDATE jobs SET status='waiting' WHERE status='running'");
+}
+
+/// Folders of earlier versions have jobs without it.
+Status JobStore::add_column_of_progress() {
+  SLUICE_ASSIGN(Statement column, database_.prepare("SELECT 1 FROM pragma_table_info('jobs') WHERE "
+                                                    "name='progress'"));
+  SLUICE_ASSIGN(const bool is_there, column.next());
+  if (is_there) return {};
+  return database_.run("ALTER TABLE jobs ADD COLUMN progress INTEGER NOT NULL DEFAULT 0");
 }
 
 Status JobStore::add_file(const StoredFile& file, const std::string& content) {
@@ -253,6 +266,15 @@ Result<std::optional<StoredJob>> JobStore::begin_next() {
   StoredJob job = read_job(rows);
   SLUICE_TRY(rows.run());  // the row is changed once the statement has ended
   return job;
+}
+
+Status JobStore::note_progress(StoredJob& job, std::int64_t progress) {
+  const std::scoped_lock lock(mutex_);
+  job.attempts = 1;
+  job.progress = progress;
+  SLUICE_ASSIGN(Statement update, database_.prepare("UPDATE jobs SET attempts=?, progress=? WHERE "
+                                                    "id=? AND status='running'"));
+  return update.bind(job.attempts).bind(job.progress).bind(job.id).run();
 }
 
 Status JobStore::finish(const StoredJob& job, bool well) {

@@ -50,7 +50,8 @@ struct StoredJob {
   std::string endpoint;
   std::string body;
   std::string status;         ///< waiting, running, done, failed, cancelled
-  std::int64_t attempts = 0;  ///< how often it was begun
+  std::int64_t attempts = 0;  ///< how often it was begun since it last came on
+  std::int64_t progress = 0;  ///< how far it had come by then
   std::int64_t created = 0;
   int http_status = 0;  ///< of the result
   std::string result;   ///< JSON
@@ -82,6 +83,8 @@ class JobStore {
 
   /// The oldest that waits, begun: `attempts` counts this one.
   Result<std::optional<StoredJob>> begin_next();
+  /// The job has come on since it was last begun: this attempt is the first from here.
+  Status note_progress(StoredJob& job, std::int64_t progress);
   /// The result, and with the last job of a batch the batch's end and its files, all at once.
   Status finish(const StoredJob& job, bool well);
   /// Back to wait. `counts`: the attempt was one.
@@ -90,6 +93,7 @@ class JobStore {
  private:
   explicit JobStore(Database database) : database_(std::move(database)) {}
   Status prepare_tables();
+  Status add_column_of_progress();
   Status end_if_done(const std::string& batch);
   Result<JobCounts> counts(const std::string& batch);
   Result<StoredBatch> read_batch(const Statement& row);

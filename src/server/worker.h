@@ -69,6 +69,8 @@ class Worker {
   void cancel(const std::shared_ptr<Task>& task);
   /// The task's answer has arrived: what was kept to continue it after a crash may go.
   void forget(const Task& task);
+  /// How much of the answers to what has this key (see Generation) would outlive a crash, in ids.
+  std::size_t progress(std::uint64_t key) const { return conversations_->progress(key); }
 
   struct Turn {
     std::size_t before = 0;         ///< tasks before it; 0: it runs

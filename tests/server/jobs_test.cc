@@ -13,6 +13,8 @@
 namespace sluice::server {
 namespace {
 
+namespace fs = std::filesystem;
+
 const std::string kNano = SLUICE_SOURCE_DIR "/models/k3-nano";
 
 StoredJob job_named(const std::string& id, const std::string& batch = {}) {
@@ -48,6 +50,28 @@ TEST(JobStore, WhatRanWhenTheProcessEndedWaitsAgain) {
   EXPECT_EQ((*store->job("2"))->attempts, 0);
   EXPECT_TRUE(*store->remove_job("2"));
   EXPECT_FALSE(*store->begin_next());
+}
+
+TEST(JobStore, OpensAFolderOfAnEarlierVersion) {
+  const Folder folder;
+  {
+    Database earlier = std::move(*Database::open(folder.path() / "jobs.sqlite"));
+    ASSERT_TRUE(earlier.run(R"(
+        CREATE TABLE jobs(
+          number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL, batch TEXT NOT NULL,
+          custom_id TEXT NOT NULL, endpoint TEXT NOT NULL, body TEXT NOT NULL, status TEXT NOT NULL,
+          attempts INTEGER NOT NULL DEFAULT 0, created INTEGER NOT NULL,
+          http_status INTEGER NOT NULL DEFAULT 0, result TEXT NOT NULL DEFAULT '');
+        INSERT INTO jobs(id, batch, custom_id, endpoint, body, status, attempts, created) VALUES
+          ('1', '', '', '/v1/completions', '{}', 'running', 3, 7))"));
+  }
+  const auto store = std::move(*JobStore::open(folder.path()));
+  StoredJob job = **store->begin_next();
+  EXPECT_EQ(job.attempts, 4);
+  EXPECT_EQ(job.created, 7);
+  ASSERT_TRUE(store->note_progress(job, 64));
+  EXPECT_EQ((*store->job("1"))->attempts, 1);
+  EXPECT_EQ((*store->job("1"))->progress, 64);
 }
 
 TEST(JobStore, ABatchEndsWithItsLastJobAndHasBothFiles) {
@@ -211,6 +235,59 @@ TEST(AServerWithJobs, KeepsRequestsInTheBackground) {
   const std::string path = "/v1/chat/completions/" + id;
   EXPECT_EQ(ask(server->port(), "DELETE", path).json()["deleted"], true);
   EXPECT_EQ(get(server->port(), path).status, 404);
+}
+
+/// Begins a job as often as a process would that is killed each time.
+void begin_and_die(const Folder& folder, int times) {
+  for (int i = 0; i < times; ++i) {
+    const auto store = std::move(*JobStore::open(folder.path()));
+    ASSERT_TRUE((*store->begin_next()).has_value());
+  }
+}
+
+TEST(AServerWithJobs, SetsAsideOnlyWhatDoesNotComeOn) {
+  const Folder folder;
+  std::string path;
+  {
+    const auto server = std::move(*Server::start(options_for(folder)));
+    const Answered kept = post(server->port(), "/v1/chat/completions",
+                               {{"model", "k3-nano"},
+                                {"messages", {{{"role", "user"}, {"content", "A whale?"}}}},
+                                {"max_tokens", 3000},
+                                {"background", true}});
+    ASSERT_EQ(kept.status, 202) << kept.body;
+    path = "/v1/chat/completions/" + kept.json()["id"].get<std::string>();
+    const auto has_checkpoint = [&] {
+      for (const auto& entry : fs::directory_iterator(folder.path() / "states")) {
+        if (entry.path().filename().string().find("answer") != std::string::npos) return true;
+      }
+      return false;
+    };
+    for (int i = 0; i < 3000 && !has_checkpoint(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    ASSERT_TRUE(has_checkpoint());
+    ASSERT_EQ(get(server->port(), path).json()["status"], "in_progress");
+  }
+  begin_and_die(folder, 30);
+  {
+    const auto server = std::move(*Server::start(options_for(folder)));
+    EXPECT_EQ(wait_for_end(server->port(), path)["status"], "completed")
+        << "it had come on since it was first begun";
+    const Answered other = post(server->port(), "/v1/chat/completions",
+                                {{"model", "k3-nano"},
+                                 {"messages", {{{"role", "user"}, {"content", "A ship?"}}}},
+                                 {"max_tokens", 3000},
+                                 {"background", true}});
+    path = "/v1/chat/completions/" + other.json()["id"].get<std::string>();
+  }
+  // Nothing that could show progress is left of this one.
+  fs::remove_all(folder.path() / "states");
+  begin_and_die(folder, 30);
+  const auto server = std::move(*Server::start(options_for(folder)));
+  const TestJson failed = wait_for_end(server->port(), path);
+  EXPECT_EQ(failed["status"], "failed") << failed;
+  EXPECT_NE(failed.dump().find("too_many_attempts"), std::string::npos) << failed;
 }
 
 TEST(AServerWithJobs, SaysNoWithoutAStateFolder) {
