@@ -1,6 +1,7 @@
 #include "server/watch.h"
 
-#include <algorithm>
+#include <bit>
+#include <span>
 
 namespace sluice::server {
 namespace {
@@ -59,8 +60,10 @@ text::Json prediction_of(const engine::Statistics& engine) {
   return {{"low", engine.prediction.seconds.low}, {"high", engine.prediction.seconds.high}};
 }
 
-void append(std::string& bytes, std::uint32_t word) {
-  for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(word >> shift & 0xff);
+/// As they lie in memory: words on the wire are little-endian, as on all machines Sluice is for.
+void append(std::string& bytes, std::span<const std::uint32_t> words) {
+  static_assert(std::endian::native == std::endian::little);
+  bytes.append(reinterpret_cast<const char*>(words.data()), words.size_bytes());
 }
 
 }  // namespace
@@ -103,13 +106,13 @@ std::string Watch::experts(std::uint64_t since) const {
   const std::scoped_lock lock(listing_);
   const weights::ExpertActivity& activity = worker_.activity();
   const weights::ExpertActivity::Changes changes = activity.since(since);
+  const std::uint32_t head[] = {
+      static_cast<std::uint32_t>(activity.layers()), static_cast<std::uint32_t>(activity.experts()),
+      static_cast<std::uint32_t>(changes.now), static_cast<std::uint32_t>(changes.now >> 32)};
   std::string bytes;
-  bytes.reserve((changes.cells.size() + 4) * sizeof(std::uint32_t));
-  append(bytes, static_cast<std::uint32_t>(activity.layers()));
-  append(bytes, static_cast<std::uint32_t>(activity.experts()));
-  append(bytes, static_cast<std::uint32_t>(changes.now));
-  append(bytes, static_cast<std::uint32_t>(changes.now >> 32));
-  for (const std::uint32_t cell : changes.cells) append(bytes, cell);
+  bytes.reserve(sizeof(head) + changes.cells.size() * sizeof(std::uint32_t));
+  append(bytes, head);
+  append(bytes, changes.cells);
   return bytes;
 }
 
