@@ -4,6 +4,7 @@
 
 #include "text/json_containers.h"
 #include "text/json_schema.h"
+#include "text/k3_calls.h"
 
 namespace sluice::text {
 namespace {
@@ -14,29 +15,16 @@ GrammarId after_text(Grammar& grammar, Symbols spelling, GrammarId rest) {
   return grammar.sequence({text, grammar.literal(std::move(spelling)), rest});
 }
 
-void append(Symbols& symbols, std::string_view bytes) {
-  const Symbols more = symbols_of(bytes);
-  symbols.insert(symbols.end(), more.begin(), more.end());
+Symbols joined(Symbols one, const Symbols& other) {
+  one.insert(one.end(), other.begin(), other.end());
+  return one;
 }
 
 /// K3 thinks until it opens its response. (The prompt has opened it already if it does not think.)
-Result<GrammarId> k3_answer(Grammar& grammar, const Tokenizer& tokenizer, bool thinking,
-                            GrammarId json, std::vector<std::int32_t>& end_ids) {
-  const auto open = tokenizer.special_id("<|open|>");
-  const auto close = tokenizer.special_id("<|close|>");
-  const auto sep = tokenizer.special_id("<|sep|>");
-  if (!open || !close || !sep) {
-    return fail(ErrorKind::model_files, "the tokenizer lacks the markers of K3's chat format");
-  }
-  end_ids.push_back(*close);  // of the response: what follows it is always the same
-  if (!thinking) return json;
-  Symbols to_response = {grammar.marker(*close)};
-  append(to_response, "think");
-  to_response.push_back(grammar.marker(*sep));
-  to_response.push_back(grammar.marker(*open));
-  append(to_response, "response");
-  to_response.push_back(grammar.marker(*sep));
-  return after_text(grammar, std::move(to_response), json);
+GrammarId after_thinking(Grammar& grammar, const K3Markers& markers, bool thinking,
+                         GrammarId response) {
+  if (!thinking) return response;
+  return after_text(grammar, joined(markers.close("think"), markers.open("response")), response);
 }
 
 /// Others may think first, if they have markers for it.
@@ -52,6 +40,23 @@ GrammarId other_answer(Grammar& grammar, const Tokenizer& tokenizer, bool thinki
   return grammar.choice({json, thought});
 }
 
+/// A response and calls behind it, as they are asked for.
+Result<GrammarId> response_and_calls(Grammar& grammar, const K3Markers& markers,
+                                     const CallingAnswer& asked) {
+  SLUICE_ASSIGN(const GrammarId calls,
+                k3_calls(grammar, markers, *asked.tools, asked.schema_field));
+  const GrammarId tools = grammar.sequence({grammar.literal(markers.open("tools")), calls});
+  const GrammarId nothing = grammar.sequence({});
+  const Symbols end = markers.close("response");
+  const GrammarId only_calls = grammar.sequence({grammar.literal(end), tools});
+  if (asked.must_call) return only_calls;
+  if (asked.schema != nullptr) {
+    SLUICE_ASSIGN(const GrammarId json, add_schema(grammar, *asked.schema, asked.where));
+    return grammar.choice({json, only_calls});
+  }
+  return after_text(grammar, end, grammar.choice({nothing, tools}));
+}
+
 }  // namespace
 
 Result<AnswerGrammar> json_answer(const Tokenizer& tokenizer,
@@ -62,11 +67,26 @@ Result<AnswerGrammar> json_answer(const Tokenizer& tokenizer,
   SLUICE_ASSIGN(const GrammarId json, add_schema(*grammar, schema, where));
   GrammarId root = json;
   if (format && format->kind() == ChatFormat::Kind::kimi_k3) {
-    SLUICE_ASSIGN(root, k3_answer(*grammar, tokenizer, thinking, json, answer.end_ids));
+    SLUICE_ASSIGN(const K3Markers markers, K3Markers::create(*grammar, tokenizer));
+    answer.end_ids.push_back(markers.close_id());  // what follows it is always the same
+    root = after_thinking(*grammar, markers, thinking, json);
   } else if (format && format->kind() != ChatFormat::Kind::kimi_k2) {
     root = other_answer(*grammar, tokenizer, thinking, json);
   }
   SLUICE_TRY(close_grammar(*grammar, root, where));
+  answer.grammar = std::move(grammar);
+  return answer;
+}
+
+Result<AnswerGrammar> calling_answer(const Tokenizer& tokenizer, bool thinking,
+                                     const CallingAnswer& asked) {
+  AnswerGrammar answer;
+  auto grammar = std::make_shared<Grammar>();
+  SLUICE_ASSIGN(const K3Markers markers, K3Markers::create(*grammar, tokenizer));
+  answer.end_ids.push_back(markers.close_id());  // of the last section that there is
+  SLUICE_ASSIGN(const GrammarId rest, response_and_calls(*grammar, markers, asked));
+  const GrammarId root = after_thinking(*grammar, markers, thinking, rest);
+  SLUICE_TRY(close_grammar(*grammar, root, asked.schema != nullptr ? asked.where : "tools"));
   answer.grammar = std::move(grammar);
   return answer;
 }

@@ -1,4 +1,5 @@
-// Grammars of whole answers: what a chat format puts around the JSON that was asked for.
+// Grammars of whole answers: what a chat format puts around the JSON and the calls that were asked
+// for.
 #pragma once
 
 #include <cstdint>
@@ -26,5 +27,19 @@ struct AnswerGrammar {
 Result<AnswerGrammar> json_answer(const Tokenizer& tokenizer,
                                   const std::optional<ChatFormat>& format, bool thinking,
                                   const Json& schema, const std::string& where);
+
+/// What an answer in K3's format may be besides what the model thinks before it.
+struct CallingAnswer {
+  const Json* tools;  ///< a list of at least one, as OpenAI's API has it
+  std::string schema_field = "function.parameters";  ///< what the client calls a tool's schema
+  bool must_call = false;        ///< else it may be a text instead, or have one before its calls
+  const Json* schema = nullptr;  ///< of a text without calls, with which none comes before calls
+  std::string where = {};        ///< names the schema in messages
+};
+
+/// Answers that call tools (see k3_calls). Calls that must come do so at once: no text is before
+/// them that would have to come to an end first.
+Result<AnswerGrammar> calling_answer(const Tokenizer& tokenizer, bool thinking,
+                                     const CallingAnswer& asked);
 
 }  // namespace sluice::text

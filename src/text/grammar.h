@@ -41,7 +41,7 @@ struct GrammarNode {
     string,      ///< a JSON string of `least` to `most` characters that is none of `spellings`
     number,      ///< a JSON number in `range`
     whitespace,  ///< nothing, a space, or a new line and up to `most` spaces and tabs
-    text,        ///< any bytes, also none
+    text,        ///< any bytes; with limits, `least` to `most` characters
   };
   static constexpr std::uint32_t kNoLimit = UINT32_MAX;
 

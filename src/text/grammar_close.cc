@@ -56,13 +56,13 @@ std::uint32_t Grammar::height_of(const GrammarNode& node) const {
       if (node.spellings.empty()) height = kNever;
       break;
     case Kind::string:
+    case Kind::text:
       if (node.least > node.most) height = kNever;
       break;
     case Kind::number:
       if (node.range.lowest > node.range.highest) height = kNever;
       break;
     case Kind::whitespace:
-    case Kind::text:
       break;
   }
   if (node.nests && height != kNever) ++height;

@@ -176,6 +176,23 @@ LeafStep advance_string(const GrammarNode& node, LeafState& state, Symbol symbol
   return LeafStep::more;
 }
 
+bool is_limited(const GrammarNode& node) {
+  return node.least > 0 || node.most != GrammarNode::kNoLimit;
+}
+
+/// Any bytes; with limits, whole characters, since these are counted.
+LeafStep advance_text(const GrammarNode& node, LeafState& state, Symbol symbol) {
+  if (!is_limited(node)) return LeafStep::more_or_end;
+  if (state.mode < kPlain) {
+    if (!inside_string(node, state, symbol)) return LeafStep::dead;
+  } else {
+    if (!count_character(node, state)) return LeafStep::dead;
+    if (symbol >= 0x80 && !lead(state, symbol)) return LeafStep::dead;
+  }
+  const bool may_end = state.mode == kPlain && state.count >= node.least;
+  return may_end ? LeafStep::more_or_end : LeafStep::more;
+}
+
 /// A space, or a new line with what indents it: whoever loves white space comes to an end.
 LeafStep advance_whitespace(const GrammarNode& node, LeafState& state, Symbol symbol) {
   if (state.mode == 0) {
@@ -192,12 +209,14 @@ LeafStep advance_whitespace(const GrammarNode& node, LeafState& state, Symbol sy
 LeafState begin_leaf(const GrammarNode& node) {
   LeafState state;
   if (node.kind == Kind::string) state.mode = kBegin;
+  if (node.kind == Kind::text) state.mode = kPlain;
   state.end = static_cast<std::uint32_t>(node.spellings.size());
   return state;
 }
 
 bool may_be_empty(const GrammarNode& node) {
-  return node.kind == Kind::whitespace || node.kind == Kind::text;
+  if (node.kind == Kind::literal) return !node.spellings.empty() && node.spellings[0].empty();
+  return node.kind == Kind::whitespace || (node.kind == Kind::text && node.least == 0);
 }
 
 LeafStep advance(const GrammarNode& node, LeafState& state, Symbol symbol) {
@@ -211,7 +230,7 @@ LeafStep advance(const GrammarNode& node, LeafState& state, Symbol symbol) {
     case Kind::whitespace:
       return advance_whitespace(node, state, symbol);
     case Kind::text:
-      return LeafStep::more_or_end;
+      return advance_text(node, state, symbol);
     default:
       break;
   }
