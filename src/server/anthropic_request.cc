@@ -1,9 +1,11 @@
 // Requests of /v1/messages, turned into the messages that chat formats take.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "server/anthropic.h"
-#include "server/openai_request.h"
+#include "server/held_answer.h"
+#include "server/request_parts.h"
 #include "server/response_format.h"
 
 namespace sluice::server {
@@ -174,6 +176,7 @@ ApiResult<Json> read_tool(const Json& tool, const std::string& where) {
   SLUICE_ASSIGN(const auto name, fields.text("name"));
   SLUICE_ASSIGN(const auto description, fields.text("description"));
   const Json* const schema = fields.get("input_schema");
+  SLUICE_ASSIGN(const auto strict, fields.boolean("strict"));
   SLUICE_TRY(fields.finish());
   if (!name || name->empty() || name->size() > 128) {
     return refuse(where + ".name", "must be 1 to 128 characters");
@@ -184,6 +187,7 @@ ApiResult<Json> read_tool(const Json& tool, const std::string& where) {
   Json function = {{"name", *name}};
   if (description) function["description"] = *description;
   function["parameters"] = *schema;
+  if (strict) function["strict"] = *strict;
   return Json{{"type", "function"}, {"function", std::move(function)}};
 }
 
@@ -235,7 +239,7 @@ ApiStatus read_tools(Fields& fields, text::ChatRequest& chat, AnswerForm& form) 
 /// Off unless asked for, as with Anthropic. How much is an effort, not a number of tokens: K3 was
 /// trained for that.
 ApiStatus read_thinking(Fields& fields, const ServedModel& model, text::ChatRequest& chat,
-                        Generation& generation) {
+                        std::optional<WantedJson>& json) {
   chat.thinking = false;
   const Json* const thinking = fields.get("thinking");
   if (thinking != nullptr) {
@@ -262,7 +266,9 @@ ApiStatus read_thinking(Fields& fields, const ServedModel& model, text::ChatRequ
   SLUICE_ASSIGN(const auto effort, inner.text("effort"));
   const Json* const format = inner.get("format");
   SLUICE_TRY(inner.finish());
-  if (format != nullptr) SLUICE_TRY(read_output_format(*format, model, chat, generation));
+  if (format != nullptr) {
+    SLUICE_ASSIGN(json, read_output_format(*format));
+  }
   if (!effort) return {};
   if (!chat.thinking) return refuse("output_config.effort", "needs thinking of type adaptive");
   if (*effort != "low" && *effort != "high" && *effort != "max") {
@@ -310,9 +316,11 @@ ApiResult<MessagesRequest> read_messages_request(const Json& body, const ServedM
   SLUICE_ASSIGN(chat.messages, read_all(fields));
   SLUICE_TRY(read_tools(fields, chat, generation.form));
   SLUICE_TRY(check_tools(chat, model));
-  SLUICE_TRY(read_thinking(fields, model, chat, generation));
+  std::optional<WantedJson> json;
+  SLUICE_TRY(read_thinking(fields, model, chat, json));
   SLUICE_TRY(fields.finish());
   generation.form.call_ids = id;
+  SLUICE_TRY(hold_answer(json, "input_schema", model, chat, generation));
   SLUICE_TRY(add_conversation(chat, max_new, model, generation));
   return request;
 }

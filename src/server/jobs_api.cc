@@ -10,7 +10,7 @@
 #include "server/batch_lines.h"
 #include "server/fields.h"
 #include "server/multipart.h"
-#include "server/openai_request.h"
+#include "server/request_parts.h"
 
 namespace sluice::server {
 namespace {

@@ -1,23 +1,25 @@
-// Answers that have to be JSON.
+// What requests say of answers that have to be JSON.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "server/api_error.h"
 #include "server/fields.h"
-#include "server/served_model.h"
-#include "server/task.h"
 
 namespace sluice::server {
 
-/// Reads OpenAI's response_format: text, json_object or json_schema. What the model is told of it
-/// is set in `chat`; what holds the answer to it, in `generation`, whose other fields must have
-/// been read.
-ApiStatus read_response_format(Fields& fields, const ServedModel& model, text::ChatRequest& chat,
-                               Generation& generation);
+/// The text of an answer is to be JSON.
+struct WantedJson {
+  Json schema;
+  std::string where;  ///< the field with the schema
+  Json told;          ///< to the model, in OpenAI's words
+};
+
+/// Reads OpenAI's response_format: none for text, else json_object or json_schema.
+ApiResult<std::optional<WantedJson>> read_response_format(Fields& fields);
 
 /// Reads Anthropic's output_config.format: json_schema.
-ApiStatus read_output_format(const Json& format, const ServedModel& model, text::ChatRequest& chat,
-                             Generation& generation);
+ApiResult<WantedJson> read_output_format(const Json& format);
 
 }  // namespace sluice::server

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "server/asked.h"
-#include "server/openai_request.h"
 #include "server/openapi.h"
 #include "server/page.h"
+#include "server/request_parts.h"
 #include "store/checksum.h"
 
 namespace sluice::server {

@@ -99,9 +99,6 @@ TEST_F(JsonAnswers, RefuseWhatTheyCannotHold) {
       {{{"response_format", {{"type", "json_object"}, {"x", 1}}}}, "response_format.x"},
       {{{"response_format", "json"}}, "response_format"},
       {{{"response_format", {{"type", "json_object"}}}, {"stop", "x"}}, "response_format"},
-      {{{"response_format", {{"type", "json_object"}}},
-        {"tools", {{{"type", "function"}, {"function", {{"name", "a"}}}}}}},
-       "response_format"},
   };
   for (const auto& [more, param] : cases) {
     const Answered answer = post(port(), "/v1/chat/completions", chat("x", more));

@@ -1,0 +1,57 @@
+#include "server/request_parts.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+namespace sluice::server {
+
+ApiStatus check_model(Fields& fields, const ServedModel& model) {
+  SLUICE_ASSIGN(const auto name, fields.text("model"));
+  if (!name) return refuse("model", "is missing; this server has \"{}\"", model.name);
+  if (*name == model.name) return {};
+  return tl::unexpected(no_such_model(*name, model));
+}
+
+ApiError no_such_model(std::string_view name, const ServedModel& model) {
+  return {404,
+          fmt::format("model: there is no \"{}\" here; this server has \"{}\"", name.substr(0, 100),
+                      model.name),
+          "invalid_request_error", "model", "model_not_found"};
+}
+
+ApiResult<std::size_t> room_after(std::size_t prompt, std::optional<std::int64_t> wanted,
+                                  const ServedModel& model, const std::string& field) {
+  if (prompt >= model.context) {
+    return tl::unexpected(
+        ApiError{400,
+                 fmt::format("{}: {} tokens, but the context is {} for prompt and answer together",
+                             field, prompt, model.context),
+                 "invalid_request_error", field, "context_length_exceeded"});
+  }
+  const std::size_t left = model.context - prompt;
+  return wanted ? std::min(left, static_cast<std::size_t>(*wanted)) : left;
+}
+
+ApiStatus add_conversation(const text::ChatRequest& chat, std::optional<std::int64_t> max_new,
+                           const ServedModel& model, Generation& generation) {
+  generation.form.chat = model.format;
+  generation.form.thinking = chat.thinking;
+  auto ids = model.format->encode(*model.tokenizer, chat);
+  if (!ids) return tl::unexpected(to_api_error(ids.error()));
+  SLUICE_ASSIGN(generation.max_new, room_after(ids->size(), max_new, model, "messages"));
+  generation.prompts.push_back(std::move(*ids));
+  return {};
+}
+
+ApiStatus check_tools(const text::ChatRequest& chat, const ServedModel& model) {
+  if (chat.tools.empty() || model.format->kind() == text::ChatFormat::Kind::kimi_k3) return {};
+  return refuse("tools", "are not supported for this model");
+}
+
+std::uint64_t random_seed() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
+}
+
+}  // namespace sluice::server
