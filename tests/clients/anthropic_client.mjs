@@ -23,7 +23,25 @@ assert.equal(final.stop_reason, whole.stop_reason);
 assert.equal(final.usage.output_tokens, whole.usage.output_tokens);
 console.log("whole and streamed: well");
 
-const tool = { name: "weather", input_schema: { type: "object", properties: { city: { type: "string" } } } };
+const tool = {
+  name: "weather",
+  strict: true,
+  input_schema: {
+    type: "object",
+    properties: { city: { type: "string", maxLength: 8 } },
+    required: ["city"],
+    additionalProperties: false,
+  },
+};
+const asked = await client.messages.create({
+  ...common,
+  max_tokens: 200,
+  tools: [tool],
+  tool_choice: { type: "any", disable_parallel_tool_use: true },
+});
+assert.equal(asked.stop_reason, "tool_use");
+assert.deepEqual(asked.content.map(({ type, name }) => [type, name]), [["tool_use", "weather"]]);
+assert.deepEqual(Object.keys(asked.content[0].input), ["city"]);
 const answered = await client.messages.create({
   ...common,
   tools: [tool],

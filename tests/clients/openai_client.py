@@ -49,12 +49,18 @@ def chat(client, model):
 
 def tools(client, model):
     weather = {"type": "function", "function": {
-        "name": "weather", "description": "The weather in a city",
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}
-    asked = client.chat.completions.create(
-        model=model, messages=[{"role": "user", "content": "Weather?"}], tools=[weather],
-        tool_choice="required", max_completion_tokens=24, seed=1)
-    check(asked.choices[0].message is not None, "tools")
+        "name": "weather", "description": "The weather in a city", "strict": True,
+        "parameters": {"type": "object", "properties": {"city": {"type": "string", "maxLength": 8}},
+                       "required": ["city"], "additionalProperties": False}}}
+    for choice in ("required", {"type": "function", "function": {"name": "weather"}}):
+        asked = client.chat.completions.create(
+            model=model, messages=[{"role": "user", "content": "Weather?"}], tools=[weather],
+            tool_choice=choice, parallel_tool_calls=False, reasoning_effort="none",
+            max_completion_tokens=200, seed=1)
+        check(asked.choices[0].finish_reason == "tool_calls", asked)
+        (call,) = asked.choices[0].message.tool_calls
+        check(call.function.name == "weather", call)
+        check(list(json.loads(call.function.arguments)) == ["city"], call)
     # A result of a tool goes back, as an agent would send it.
     call = {"id": "call_1", "type": "function",
             "function": {"name": "weather", "arguments": json.dumps({"city": "Oslo"})}}
