@@ -13,9 +13,10 @@
 #include "server/conversations.h"
 #include "server/fair_queue.h"
 #include "server/metrics.h"
+#include "server/status_board.h"
 #include "server/task.h"
 #include "server/thread.h"
-#include "text/token_constraint.h"
+#include "text/token_index.h"
 #include "text/tokenizer.h"
 
 namespace sluice::server {
@@ -24,26 +25,6 @@ struct WorkerOptions {
   std::size_t queue = 16;              ///< tasks that may wait
   ConversationOptions conversations;   ///< that go on
   std::vector<std::int32_t> stop_ids;  ///< end an answer
-};
-
-/// Where the worker is. Times in seconds.
-struct WorkerStatus {
-  enum class Phase : std::uint8_t { idle, prefill, decode };
-  Phase phase = Phase::idle;
-  std::string task;  ///< its id; empty when idle
-  std::size_t choice = 0;
-  std::size_t choices = 0;
-  std::size_t layer = 0;
-  std::size_t layers = 0;
-  std::size_t prompt_tokens = 0;  ///< to be computed: cached ones do not count
-  std::size_t prompt_done = 0;    ///< whole chunks
-  std::size_t generated = 0;
-  std::size_t max_new = 0;
-  double running_s = 0;
-  std::optional<double> seconds_per_token;  ///< of decoding, lately
-  std::optional<double> left_s;             ///< if the answer takes all its tokens
-  std::size_t queued = 0;
-  std::size_t queue_limit = 0;
 };
 
 class Worker {
@@ -85,7 +66,6 @@ class Worker {
   std::size_t retry_after() const;
 
  private:
-  class Run;
   Worker(engine::Engine& engine, const text::Tokenizer& tokenizer, Metrics& metrics,
          WorkerOptions options);
   void work();
@@ -98,6 +78,7 @@ class Worker {
   Metrics& metrics_;
   const WorkerOptions options_;
 
+  StatusBoard board_;  // has a lock of its own, taken after mutex_ if both are
   // The worker's thread alone.
   std::unique_ptr<Conversations> conversations_;
   std::optional<text::TokenIndex> token_index_;  // once an answer had to be held to a grammar
@@ -107,7 +88,6 @@ class Worker {
   std::condition_variable arrived_;
   FairQueue<std::shared_ptr<Task>> queue_;
   std::shared_ptr<Task> running_;
-  WorkerStatus status_;
   Clock::time_point started_;  // the running task
   MetricsSnapshot published_;
   Clock::time_point published_at_;
