@@ -1,0 +1,37 @@
+#include "server/exchange.h"
+
+#include "server/answer_writer.h"
+#include "server/asked.h"
+
+namespace sluice::server {
+namespace {
+
+Headers headers(std::string_view type, Headers more) {
+  Headers all = {{"Content-Type", std::string(type)},
+                 {"Cache-Control", "no-store"},
+                 {"X-Content-Type-Options", "nosniff"}};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace
+
+void Exchange::send(int status, std::string_view type, std::string_view body, Headers more) {
+  metrics_.count_request(route_, status);
+  connection_.respond(request_, status, headers(type, std::move(more)), body);
+}
+
+void Exchange::send_json(const text::Json& json) { send(200, kJsonType, to_line(json)); }
+
+void Exchange::send_error(const ApiError& error) {
+  const bool anthropic = route_ == kMessagesPath;
+  send(error.status, kJsonType, anthropic ? anthropic_error(error) : openai_error(error),
+       error.headers);
+}
+
+void Exchange::begin_stream() {
+  metrics_.count_request(route_, 200);
+  connection_.begin_stream(request_, 200, headers("text/event-stream", {}));
+}
+
+}  // namespace sluice::server
