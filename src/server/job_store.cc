@@ -1,8 +1,6 @@
 #include "server/job_store.h"
 
-#include <ctime>
-
-#include "server/batch_lines.h"
+#include "server/job_rows.h"
 
 namespace sluice::server {
 namespace {
@@ -25,33 +23,6 @@ constexpr const char* kTables = R"(
   CREATE INDEX IF NOT EXISTS jobs_by_status ON jobs(status, number);
   CREATE INDEX IF NOT EXISTS jobs_by_batch ON jobs(batch, number);
 )";
-
-constexpr const char* kJobColumns =
-    "id, batch, custom_id, endpoint, body, status, attempts, progress, created, http_status, "
-    "result";
-constexpr const char* kBatchColumns =
-    "id, endpoint, input_file, time_window, metadata, status, created, ended, output_file, "
-    "error_file";
-
-StoredJob read_job(const Statement& row) {
-  StoredJob job;
-  job.id = row.text(0);
-  job.batch = row.text(1);
-  job.custom_id = row.text(2);
-  job.endpoint = row.text(3);
-  job.body = row.text(4);
-  job.status = row.text(5);
-  job.attempts = row.number(6);
-  job.progress = row.number(7);
-  job.created = row.number(8);
-  job.http_status = static_cast<int>(row.number(9));
-  job.result = row.text(10);
-  return job;
-}
-
-StoredFile read_file(const Statement& row) {
-  return {row.text(0), row.text(1), row.text(2), row.number(3), row.number(4)};
-}
 
 }  // namespace
 
@@ -86,141 +57,6 @@ Status JobStore::add_column_of_progress() {
   SLUICE_ASSIGN(const bool is_there, column.next());
   if (is_there) return {};
   return database_.run("ALTER TABLE jobs ADD COLUMN progress INTEGER NOT NULL DEFAULT 0");
-}
-
-Status JobStore::add_file(const StoredFile& file, const std::string& content) {
-  const std::scoped_lock lock(mutex_);
-  SLUICE_ASSIGN(Statement insert, database_.prepare("INSERT INTO files(id, name, purpose, created, "
-                                                    "content) VALUES(?, ?, ?, ?, ?)"));
-  return insert.bind(file.id)
-      .bind(file.name)
-      .bind(file.purpose)
-      .bind(file.created)
-      .bind(content)
-      .run();
-}
-
-Result<std::optional<StoredFile>> JobStore::file(const std::string& id) {
-  const std::scoped_lock lock(mutex_);
-  SLUICE_ASSIGN(Statement rows,
-                database_.prepare("SELECT id, name, purpose, length(CAST(content AS "
-                                  "BLOB)), created FROM files WHERE id=?"));
-  SLUICE_ASSIGN(const bool found, rows.bind(id).next());
-  if (!found) return std::nullopt;
-  return read_file(rows);
-}
-
-Result<std::vector<StoredFile>> JobStore::files() {
-  const std::scoped_lock lock(mutex_);
-  SLUICE_ASSIGN(
-      Statement rows,
-      database_.prepare("SELECT id, name, purpose, length(CAST(content AS BLOB)), created "
-                        "FROM files ORDER BY created DESC, rowid DESC LIMIT 10000"));
-  std::vector<StoredFile> files;
-  while (true) {
-    SLUICE_ASSIGN(const bool more, rows.next());
-    if (!more) return files;
-    files.push_back(read_file(rows));
-  }
-}
-
-Result<std::string> JobStore::content(const std::string& file_id) {
-  const std::scoped_lock lock(mutex_);
-  SLUICE_ASSIGN(Statement rows, database_.prepare("SELECT content FROM files WHERE id=?"));
-  SLUICE_ASSIGN(const bool found, rows.bind(file_id).next());
-  return found ? rows.text(0) : std::string();
-}
-
-Result<bool> JobStore::remove_file(const std::string& id) {
-  const std::scoped_lock lock(mutex_);
-  SLUICE_ASSIGN(Statement statement, database_.prepare("DELETE FROM files WHERE id=?"));
-  SLUICE_TRY(statement.bind(id).run());
-  return database_.changes() > 0;
-}
-
-Status JobStore::add_batch(const StoredBatch& batch, const std::vector<StoredJob>& jobs) {
-  const std::scoped_lock lock(mutex_);
-  SLUICE_ASSIGN(Transaction transaction, Transaction::begin(database_));
-  SLUICE_ASSIGN(Statement insert,
-                database_.prepare("INSERT INTO batches(id, endpoint, input_file, time_window, "
-                                  "metadata, status, created) VALUES(?, ?, ?, ?, ?, ?, ?)"));
-  SLUICE_TRY(insert.bind(batch.id)
-                 .bind(batch.endpoint)
-                 .bind(batch.input_file)
-                 .bind(batch.window)
-                 .bind(batch.metadata)
-                 .bind(batch.status)
-                 .bind(batch.created)
-                 .run());
-  for (const StoredJob& job : jobs) {
-    SLUICE_ASSIGN(
-        Statement row,
-        database_.prepare("INSERT INTO jobs(id, batch, custom_id, endpoint, body, status, "
-                          "created) VALUES(?, ?, ?, ?, ?, 'waiting', ?)"));
-    SLUICE_TRY(row.bind(job.id)
-                   .bind(job.batch)
-                   .bind(job.custom_id)
-                   .bind(job.endpoint)
-                   .bind(job.body)
-                   .bind(job.created)
-                   .run());
-  }
-  return transaction.commit();
-}
-
-Result<JobCounts> JobStore::counts(const std::string& batch) {
-  SLUICE_ASSIGN(Statement rows, database_.prepare("SELECT count(*), sum(status='done'), "
-                                                  "sum(status='failed') FROM jobs WHERE batch=?"));
-  SLUICE_TRY(rows.bind(batch).next());
-  return JobCounts{rows.number(0), rows.number(1), rows.number(2)};
-}
-
-Result<StoredBatch> JobStore::read_batch(const Statement& row) {
-  StoredBatch batch = {row.text(0), row.text(1),   row.text(2),   row.text(3), row.text(4),
-                       row.text(5), row.number(6), row.number(7), row.text(8), row.text(9),
-                       {}};
-  SLUICE_ASSIGN(batch.counts, counts(batch.id));
-  return batch;
-}
-
-Result<std::optional<StoredBatch>> JobStore::batch(const std::string& id) {
-  const std::scoped_lock lock(mutex_);
-  SLUICE_ASSIGN(Statement rows,
-                database_.prepare(fmt::format("SELECT {} FROM batches WHERE id=?", kBatchColumns)));
-  SLUICE_ASSIGN(const bool found, rows.bind(id).next());
-  if (!found) return std::nullopt;
-  SLUICE_ASSIGN(StoredBatch batch, read_batch(rows));
-  return batch;
-}
-
-Result<std::vector<StoredBatch>> JobStore::batches() {
-  const std::scoped_lock lock(mutex_);
-  SLUICE_ASSIGN(Statement rows, database_.prepare(fmt::format(
-                                    "SELECT {} FROM batches ORDER BY created DESC, rowid DESC "
-                                    "LIMIT 10000",
-                                    kBatchColumns)));
-  std::vector<StoredBatch> batches;
-  while (true) {
-    SLUICE_ASSIGN(const bool more, rows.next());
-    if (!more) return batches;
-    SLUICE_ASSIGN(StoredBatch batch, read_batch(rows));
-    batches.push_back(std::move(batch));
-  }
-}
-
-Result<bool> JobStore::cancel_batch(const std::string& id) {
-  const std::scoped_lock lock(mutex_);
-  SLUICE_ASSIGN(Transaction transaction, Transaction::begin(database_));
-  SLUICE_ASSIGN(Statement update, database_.prepare("UPDATE batches SET status='cancelling' WHERE "
-                                                    "id=? AND status='in_progress'"));
-  SLUICE_TRY(update.bind(id).run());
-  if (database_.changes() == 0) return false;
-  SLUICE_ASSIGN(Statement jobs, database_.prepare("UPDATE jobs SET status='cancelled' WHERE "
-                                                  "batch=? AND status='waiting'"));
-  SLUICE_TRY(jobs.bind(id).run());
-  SLUICE_TRY(end_if_done(id));
-  SLUICE_TRY(transaction.commit());
-  return true;
 }
 
 Status JobStore::add_job(const StoredJob& job) {
@@ -305,42 +141,6 @@ Status JobStore::put_back(const StoredJob& job, bool counts) {
   SLUICE_TRY(update.bind(counts ? 0 : 1).bind(job.id).run());
   if (!job.batch.empty()) SLUICE_TRY(end_if_done(job.batch));
   return transaction.commit();
-}
-
-/// Ends a batch whose jobs have all ended: its files appear together with its end.
-Status JobStore::end_if_done(const std::string& batch) {
-  SLUICE_ASSIGN(Statement left, database_.prepare("SELECT 1 FROM jobs WHERE batch=? AND status IN "
-                                                  "('waiting', 'running') LIMIT 1"));
-  SLUICE_ASSIGN(const bool goes_on, left.bind(batch).next());
-  if (goes_on) return {};
-  const std::int64_t now = std::time(nullptr);
-  std::string names[2];
-  for (const bool well : {true, false}) {
-    SLUICE_ASSIGN(Statement rows,
-                  database_.prepare(fmt::format("SELECT {} FROM jobs WHERE batch=? AND status=? "
-                                                "ORDER BY number",
-                                                kJobColumns)));
-    rows.bind(batch).bind(well ? "done" : "failed");
-    std::string content;
-    while (true) {
-      SLUICE_ASSIGN(const bool more, rows.next());
-      if (!more) break;
-      const StoredJob job = read_job(rows);
-      content += batch_result(job.id, job.custom_id, job.http_status, job.result);
-    }
-    if (content.empty()) continue;
-    std::string& name = names[well ? 0 : 1];
-    name = fmt::format("file-{}-{}", batch, well ? "output" : "errors");
-    SLUICE_ASSIGN(Statement insert,
-                  database_.prepare("INSERT OR REPLACE INTO files(id, name, purpose, created, "
-                                    "content) VALUES(?, ?, 'batch_output', ?, ?)"));
-    SLUICE_TRY(insert.bind(name).bind(name + ".jsonl").bind(now).bind(content).run());
-  }
-  SLUICE_ASSIGN(Statement end,
-                database_.prepare("UPDATE batches SET status=CASE status WHEN 'cancelling' THEN "
-                                  "'cancelled' ELSE 'completed' END, ended=?, output_file=?, "
-                                  "error_file=? WHERE id=? AND ended=0"));
-  return end.bind(now).bind(names[0]).bind(names[1]).bind(batch).run();
 }
 
 }  // namespace sluice::server
