@@ -21,6 +21,8 @@ std::string_view name_of(Tenant tenant) {
       return "trunk ring";
     case Tenant::experts:
       return "expert slots";
+    case Tenant::adapters:
+      return "adapters";
     case Tenant::state:
       return "state and KV cache";
     case Tenant::activations:

@@ -20,10 +20,11 @@ enum class Tenant : std::uint8_t {
   resident,       ///< tiles of the trunk, embedding and head that stay
   ring,           ///< tiles of the trunk on their way through
   experts,        ///< slots of routed experts
+  adapters,       ///< LoRA adapters that are loaded
   state,          ///< recurrent state and KV cache of the sequences
   activations,    ///< buffers of a pass
 };
-inline constexpr std::size_t kTenants = 8;
+inline constexpr std::size_t kTenants = 9;
 std::string_view name_of(Tenant tenant);
 
 /// Counts bytes against the budget. Thread-safe.

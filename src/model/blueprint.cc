@@ -216,6 +216,14 @@ Matrix BlueprintBuilder::find_matrix(const std::string& name, std::span<const st
   return matrix;
 }
 
+Matrix BlueprintBuilder::projection(const std::string& name, std::size_t rows,
+                                    std::size_t columns) {
+  const std::size_t before = blueprint_.blocks.matrices.size();
+  const Matrix matrix = this->matrix(name, rows, columns);
+  if (blueprint_.blocks.matrices.size() > before) blueprint_.projections.push_back(matrix);
+  return matrix;
+}
+
 Vector BlueprintBuilder::vector(const std::string& name, std::size_t count, bool padded) {
   const std::array<std::uint64_t, 1> expected = {count};
   const auto found = find(name, {expected, padded});

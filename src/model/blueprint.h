@@ -70,6 +70,7 @@ struct TrunkBlock {
 
 struct Blueprint {
   weights::Blocks blocks;
+  std::vector<Matrix> projections;  ///< those that adapters may change, in the order of use
   std::vector<VectorSource> vectors;
   std::size_t vector_floats = 0;  ///< size of the table of vectors
   EmbeddingTable embedding;
@@ -104,6 +105,10 @@ class BlueprintBuilder {
   /// A tensor [count, rows, columns] as a matrix of count * rows rows, read in tiles of whole
   /// groups of `rows`.
   Matrix stacked(const std::string& name, std::size_t count, std::size_t rows, std::size_t columns);
+
+  /// A matrix that adapters may change: a pass multiplies the whole of it with all its rows
+  /// (Executor::multiply()).
+  Matrix projection(const std::string& name, std::size_t rows, std::size_t columns);
 
   /// A tensor of `count` elements in all, of any shape. With `padded`, of at least `count`.
   Vector vector(const std::string& name, std::size_t count, bool padded = false);

@@ -19,6 +19,13 @@ DecoderScratch lay_out_decoder(Arena& arena, const Shape& shape, const PassLimit
   return s;
 }
 
+std::size_t low_rank_floats(const PassLimits& limits) {
+  if (limits.adapter_rank == 0) return 0;
+  Arena measure(nullptr);
+  lay_out_low_rank(measure, limits.positions, limits.adapter_rank);
+  return measure.most();
+}
+
 Status check_imaginable(const Shape& shape, const std::filesystem::path& place) {
   constexpr std::size_t kMost = std::size_t{1} << 20;
   if (shape.layers * shape.experts <= kMost) return {};
@@ -44,6 +51,11 @@ Status Decoder::initialize(std::size_t floats) {
   Arena arena(room_.floats().data());
   scratch_ = lay_out(arena);
   SLUICE_CHECK(arena.most() <= floats);
+  if (limits_.adapter_rank == 0) return {};
+  SLUICE_ASSIGN(low_rank_room_, Buffer::allocate(low_rank_floats(limits_) * sizeof(float),
+                                                 Tenant::activations, resources_.ledger));
+  Arena low_rank(low_rank_room_.floats().data());
+  low_rank_ = lay_out_low_rank(low_rank, limits_.positions, limits_.adapter_rank);
   return {};
 }
 
@@ -62,6 +74,13 @@ Result<std::span<const float>> Decoder::run(const Pass& pass) {
     states_.push_back(dynamic_cast<DecoderState*>(segment.state));
     SLUICE_CHECK(states_.back() != nullptr);
   }
+  adapted_.clear();
+  for (std::size_t i = 0; i < pass.segments.size(); ++i) {
+    if (pass.segments[i].adapter == nullptr) continue;
+    adapted_.push_back(
+        {pass.segments[i].adapter, rows_.segments[i].first, rows_.segments[i].count});
+  }
+  executor_.adapt(adapted_, low_rank_);
   executor_.watch(pass.cancellation);
   auto logits = run_admitted(pass);
   if (!logits) {

@@ -58,7 +58,7 @@ class Decoder : public Network {
   Decoder(const DecoderParts& parts, const PassLimits& limits, const Resources& resources,
           VectorTable vectors);
 
-  /// Takes the memory of the activations: `floats` of them.
+  /// Takes the memory of the activations: `floats` of them, and what adapters need beside.
   Status initialize(std::size_t floats);
 
   Result<std::unique_ptr<SequenceState>> new_state(std::size_t context) override;
@@ -118,6 +118,8 @@ class Decoder : public Network {
 
   Buffer embedding_room_;
   Buffer room_;
+  Buffer low_rank_room_;
+  LowRankRoom low_rank_;
   DecoderScratch scratch_{};
   Lookahead lookahead_;
   double embedding_wait_s_ = 0;
@@ -125,7 +127,11 @@ class Decoder : public Network {
   // Of the pass under way.
   PassRows rows_;
   std::vector<DecoderState*> states_;
+  std::vector<AdaptedRows> adapted_;
 };
+
+/// Floats of the activations that adapters need in passes within the limits.
+std::size_t low_rank_floats(const PassLimits& limits);
 
 /// The sizes that every configuration has; what kinds its layers are is the family's to say.
 template <class Config>
@@ -202,6 +208,7 @@ class DecoderArchitecture final : public Architecture {
 
   std::uint64_t activation_bytes(const PassLimits& limits, int threads) const override {
     return Buffer::charge_for(activation_floats(limits, threads) * sizeof(float)) +
+           Buffer::charge_for(low_rank_floats(limits) * sizeof(float)) +
            Buffer::charge_for(embedding_room(weights_.ends.embedding));
   }
 

@@ -99,7 +99,20 @@ Status Executor::multiply(const Matrix& matrix, Input& x, float* y) {
     done += tiles.back().first_row + tiles.back().rows - tiles.front().first_row;
     trunk_.release();
   }
+  if (!adapted_.empty()) add_adapters(matrix, x, y);
   return {};
+}
+
+/// Matrices with adapters are multiplied with all rows of the pass.
+void Executor::add_adapters(const Matrix& matrix, Input& x, float* y) {
+  for (const AdaptedRows& rows : adapted_) {
+    const std::optional<LowRank> pair = rows.adapter->pair_of(matrix.id);
+    if (!pair) continue;
+    SLUICE_CHECK(rows.first + rows.count <= x.positions());
+    const float* const prepared = x.prepared_for(pair->a.format);
+    add_low_rank(*pair, prepared + kernels::prepared_floats(matrix.columns, rows.first), rows.count,
+                 low_rank_, threads_, y + rows.first * matrix.rows);
+  }
 }
 
 Status Executor::for_each_tile(const Matrix& matrix,

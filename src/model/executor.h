@@ -12,6 +12,7 @@
 #include "base/trace.h"
 #include "kernels/matmul.h"
 #include "model/blueprint.h"
+#include "model/low_rank.h"
 #include "model/vectors.h"
 #include "weights/expert_banks.h"
 #include "weights/trunk_stream.h"
@@ -56,10 +57,16 @@ class Executor {
 
   /// The pass under way may be asked to stop.
   void watch(const Cancellation* cancellation) { cancellation_ = cancellation; }
+  /// The adapters of the pass under way, and room for what they compute; both outlive the pass.
+  void adapt(std::span<const AdaptedRows> rows, const LowRankRoom& room) {
+    adapted_ = rows;
+    low_rank_ = room;
+  }
   /// ErrorKind::interrupted once the pass is asked to stop.
   Status check_cancelled() const;
 
-  /// y[t * rows + r] = W x: the next matrix of the schedule, tile by tile as it arrives.
+  /// y[t * rows + r] = W x: the next matrix of the schedule, tile by tile as it arrives; and what
+  /// adapters add to it.
   Status multiply(const Matrix& matrix, Input& x, float* y);
 
   /// y = W x for a matrix that comes later in the pass, if all of it is in memory already.
@@ -88,6 +95,7 @@ class Executor {
   Result<std::span<const weights::Tile>> take(const Matrix& matrix);
   void multiply_tiles(const Matrix& matrix, std::span<const weights::Tile> tiles,
                       const float* prepared, std::size_t positions, float* y);
+  void add_adapters(const Matrix& matrix, Input& x, float* y);
 
   ThreadPool& threads_;
   weights::TrunkStream& trunk_;
@@ -96,6 +104,8 @@ class Executor {
   Trace* const trace_;
   std::size_t layer_ = Trace::kNoLayer;
   const Cancellation* cancellation_ = nullptr;
+  std::span<const AdaptedRows> adapted_;
+  LowRankRoom low_rank_;
 };
 
 /// Rows of a matrix that make a good piece of work for one thread.

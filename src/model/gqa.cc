@@ -11,10 +11,10 @@ GqaWeights find_gqa(BlueprintBuilder& builder, const GqaNames& names, const GqaC
                     std::size_t hidden) {
   GqaWeights w;
   // In the order in which run_gqa() uses them.
-  w.query = builder.matrix(names.query + ".weight", config.query_width(), hidden);
-  w.key = builder.matrix(names.key + ".weight", config.key_width(), hidden);
-  w.value = builder.matrix(names.value + ".weight", config.key_width(), hidden);
-  w.out = builder.matrix(names.out + ".weight", hidden, config.query_width());
+  w.query = builder.projection(names.query + ".weight", config.query_width(), hidden);
+  w.key = builder.projection(names.key + ".weight", config.key_width(), hidden);
+  w.value = builder.projection(names.value + ".weight", config.key_width(), hidden);
+  w.out = builder.projection(names.out + ".weight", hidden, config.query_width());
   if (config.bias) {
     w.query_bias = builder.vector(names.query + ".bias", config.query_width());
     w.key_bias = builder.vector(names.key + ".bias", config.key_width());

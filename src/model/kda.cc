@@ -12,19 +12,19 @@ KdaWeights find_kda(BlueprintBuilder& builder, const std::string& prefix, const 
   const std::size_t width = config.width();
   KdaWeights w;
   // In the order in which run_kda() uses them.
-  w.q = builder.matrix(prefix + "q_proj.weight", width, hidden);
-  w.k = builder.matrix(prefix + "k_proj.weight", width, hidden);
-  w.v = builder.matrix(prefix + "v_proj.weight", width, hidden);
-  w.f_a = builder.matrix(prefix + "f_a_proj.weight", config.dim, hidden);
-  w.f_b = builder.matrix(prefix + "f_b_proj.weight", width, config.dim);
-  w.beta = builder.matrix(prefix + "b_proj.weight", config.heads, hidden);
+  w.q = builder.projection(prefix + "q_proj.weight", width, hidden);
+  w.k = builder.projection(prefix + "k_proj.weight", width, hidden);
+  w.v = builder.projection(prefix + "v_proj.weight", width, hidden);
+  w.f_a = builder.projection(prefix + "f_a_proj.weight", config.dim, hidden);
+  w.f_b = builder.projection(prefix + "f_b_proj.weight", width, config.dim);
+  w.beta = builder.projection(prefix + "b_proj.weight", config.heads, hidden);
   if (config.full_rank_gate) {
-    w.gate = builder.matrix(prefix + "g_proj.weight", width, hidden);
+    w.gate = builder.projection(prefix + "g_proj.weight", width, hidden);
   } else {
-    w.g_a = builder.matrix(prefix + "g_a_proj.weight", config.dim, hidden);
-    w.g_b = builder.matrix(prefix + "g_b_proj.weight", width, config.dim);
+    w.g_a = builder.projection(prefix + "g_a_proj.weight", config.dim, hidden);
+    w.g_b = builder.projection(prefix + "g_b_proj.weight", width, config.dim);
   }
-  w.out = builder.matrix(prefix + "o_proj.weight", hidden, width);
+  w.out = builder.projection(prefix + "o_proj.weight", hidden, width);
   w.conv_q = builder.vector(prefix + "q_conv1d.weight", width * config.taps);
   w.conv_k = builder.vector(prefix + "k_conv1d.weight", width * config.taps);
   w.conv_v = builder.vector(prefix + "v_conv1d.weight", width * config.taps);

@@ -37,6 +37,7 @@ void find_heads(BlueprintBuilder& builder, const MlaNames& names, const MlaConfi
     w.v_b = builder.stacked(names.v_b, config.heads, config.value, config.latent);
     return;
   }
+  // Used on both sides of the softmax: it is never multiplied as a whole.
   w.kv_b = builder.matrix(names.kv_b, config.heads * (config.nope + config.value), config.latent,
                           config.nope + config.value);
   if (is_plain(w.kv_b.format) || config.unpacks_heads) return;
@@ -50,17 +51,17 @@ MlaWeights find_mla(BlueprintBuilder& builder, const MlaNames& names, const MlaC
                     std::size_t hidden) {
   MlaWeights w;
   // In the order in which run_mla() uses them.
-  w.kv_a = builder.matrix(names.kv_a, config.cache_width(), hidden);
+  w.kv_a = builder.projection(names.kv_a, config.cache_width(), hidden);
   if (config.query_rank > 0) {
-    w.q_a = builder.matrix(names.q_a, config.query_rank, hidden);
-    w.q_b = builder.matrix(names.q_b, config.query_width(), config.query_rank);
+    w.q_a = builder.projection(names.q_a, config.query_rank, hidden);
+    w.q_b = builder.projection(names.q_b, config.query_width(), config.query_rank);
     w.q_a_norm = builder.vector(names.q_a_norm, config.query_rank);
   } else {
-    w.q = builder.matrix(names.q, config.query_width(), hidden);
+    w.q = builder.projection(names.q, config.query_width(), hidden);
   }
   find_heads(builder, names, config, w);
-  if (config.output_gate) w.gate = builder.matrix(names.gate, config.output_width(), hidden);
-  w.out = builder.matrix(names.out, hidden, config.output_width());
+  if (config.output_gate) w.gate = builder.projection(names.gate, config.output_width(), hidden);
+  w.out = builder.projection(names.out, hidden, config.output_width());
   w.kv_a_norm = builder.vector(names.kv_a_norm, config.latent);
   return w;
 }

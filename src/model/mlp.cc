@@ -10,9 +10,9 @@ MlpWeights find_mlp(BlueprintBuilder& builder, const MlpNames& names, std::size_
                     std::size_t hidden) {
   MlpWeights w;
   // In the order in which run_mlp() uses them.
-  w.gate = builder.matrix(names.gate, width, hidden);
-  w.up = builder.matrix(names.up, width, hidden);
-  w.down = builder.matrix(names.down, hidden, width);
+  w.gate = builder.projection(names.gate, width, hidden);
+  w.up = builder.projection(names.up, width, hidden);
+  w.down = builder.projection(names.down, hidden, width);
   return w;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/cancellation.h"
+#include "base/check.h"
 #include "base/function_ref.h"
 #include "base/ledger.h"
 #include "base/result.h"
@@ -21,6 +22,8 @@
 #include "weights/trunk_stream.h"
 
 namespace sluice::model {
+
+class Adapter;
 
 /// The sizes of a model, for people and for the engine's buffers.
 struct Shape {
@@ -41,6 +44,14 @@ class SequenceState {
  public:
   virtual ~SequenceState() = default;
   std::size_t length() const { return length_; }
+  /// Which of the caller's adapters its positions are computed with; 0: none. Stays when the
+  /// sequence is emptied, and is not a part of what save() writes.
+  std::uint32_t adapter() const { return adapter_; }
+  /// Only of an empty sequence.
+  void adapt(std::uint32_t adapter) {
+    SLUICE_CHECK(length_ == 0);
+    adapter_ = adapter;
+  }
   std::size_t context() const { return context_; }
   /// Back to an empty sequence.
   virtual void reset() = 0;
@@ -71,6 +82,7 @@ class SequenceState {
   std::size_t context_;
 
  private:
+  std::uint32_t adapter_ = 0;
   std::uint64_t layout(std::uint64_t positions) const;
   Result<std::size_t> read_head(std::uint64_t bytes,
                                 FunctionRef<Status(std::span<std::byte> piece)> source) const;
@@ -84,6 +96,7 @@ struct Segment {
   SequenceState* state = nullptr;
   std::span<const std::int32_t> tokens;
   Logits logits = Logits::last;
+  const Adapter* adapter = nullptr;  ///< that its rows are computed with; may be null
 };
 
 /// Watches a pass. All calls come from the pass's thread.
@@ -123,9 +136,10 @@ struct Resources {
 
 /// How much a network must be ready for at once.
 struct PassLimits {
-  std::size_t positions = 1;   ///< of a pass, all segments together
-  std::size_t logit_rows = 1;  ///< of a pass
-  std::size_t context = 1;     ///< of a sequence
+  std::size_t positions = 1;     ///< of a pass, all segments together
+  std::size_t logit_rows = 1;    ///< of a pass
+  std::size_t context = 1;       ///< of a sequence
+  std::size_t adapter_rank = 0;  ///< of adapters at most; 0: there are none
 };
 
 /// A network with its weights behind it.
