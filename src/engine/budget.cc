@@ -39,10 +39,12 @@ constexpr std::uint64_t kActivationShare = 8;
 
 // Of what is left, for saved sequences: weights that could stay come first.
 constexpr std::uint64_t kSavedShare = 4;
+// And for adapters beside the largest: one that is not there is one read away.
+constexpr std::uint64_t kAdapterShare = 8;
 
 FixedNeeds needs_for(const EngineOptions& options, const model::Architecture& architecture,
-                     int threads, std::uint64_t thread_stacks, std::uint64_t program,
-                     std::size_t chunk) {
+                     int threads, std::uint64_t thread_stacks, const AdapterNeeds& adapters,
+                     std::uint64_t program, std::size_t chunk) {
   FixedNeeds needs;
   needs.program = program + kSlack + options.reserve;
   if (options.watch_experts) {
@@ -51,7 +53,9 @@ FixedNeeds needs_for(const EngineOptions& options, const model::Architecture& ar
   needs.thread_stacks = thread_stacks;
   needs.vectors = Buffer::charge_for(architecture.blueprint().vector_floats * sizeof(float));
   needs.state = options.sequences * architecture.state_bytes(options.context);
-  needs.activations = architecture.activation_bytes(limits_for(options, chunk), threads);
+  needs.activations =
+      architecture.activation_bytes(limits_for(options, chunk, adapters.rank), threads);
+  needs.adapters = std::min(options.adapter_ram.value_or(adapters.largest), adapters.all);
   return needs;
 }
 
@@ -75,14 +79,25 @@ tl::unexpected<Error> too_small(const EngineOptions& options, const FixedNeeds& 
   const std::string other = stated_budget(without_chunk) < stated_budget(smallest)
                                 ? fmt::format(" ({} without --chunk)", flag_for(without_chunk))
                                 : "";
+  const std::string adapters =
+      needs.adapters > 0 ? fmt::format("adapters {}, ", format_size(needs.adapters)) : "";
   return fail(
       ErrorKind::memory,
       "{} of memory{} is too small for this model; the smallest that works, with --ctx {}{}, "
       "is {}{}, rounded up to whole MiB: program {}, thread stacks {}, small tensors {}, "
-      "state and KV cache {}, activations {}, weights on their way {}",
+      "state and KV cache {}, activations {}, {}weights on their way {}",
       format_size(ram), hint_for(ram), options.context, given, flag_for(smallest), other,
       format_size(needs.program), format_size(needs.thread_stacks), format_size(needs.vectors),
-      format_size(needs.state), format_size(needs.activations), format_size(weights));
+      format_size(needs.state), format_size(needs.activations), adapters, format_size(weights));
+}
+
+/// At least one adapter has to be in memory for its passes.
+Status check_adapter_ram(const EngineOptions& options, const AdapterNeeds& adapters) {
+  if (!options.adapter_ram || *options.adapter_ram >= adapters.largest) return {};
+  return fail(ErrorKind::usage,
+              "--lora-ram: the largest adapter takes {}, more than {}; the smallest that works is "
+              "--lora-ram {}",
+              format_size(adapters.largest), format_size(*options.adapter_ram), adapters.largest);
 }
 
 /// `free`: what is left when everything else has its smallest room.
@@ -109,18 +124,20 @@ std::uint64_t program_memory() {
 
 std::uint64_t stated_budget(std::uint64_t bytes) { return round_up(bytes + kMargin, kMiB); }
 
-model::PassLimits limits_for(const EngineOptions& options, std::size_t chunk) {
-  return {chunk, options.all_logits ? chunk : options.sequences, options.context};
+model::PassLimits limits_for(const EngineOptions& options, std::size_t chunk,
+                             std::size_t adapter_rank) {
+  return {chunk, options.all_logits ? chunk : options.sequences, options.context, adapter_rank};
 }
 
 Result<Budget> draw_up_budget(const EngineOptions& options, const model::Architecture& architecture,
                               const io::Reader& reader, int threads, std::uint64_t thread_stacks,
-                              std::uint64_t program) {
+                              const AdapterNeeds& adapters, std::uint64_t program) {
+  SLUICE_TRY(check_adapter_ram(options, adapters));
   Budget budget;
   budget.ram = options.ram.value_or(program + available_memory() / 4 * 3);
   const std::uint64_t weights = weights::smallest_budget(architecture.blueprint().blocks, reader);
   const auto needs = [&](std::size_t chunk) {
-    return needs_for(options, architecture, threads, thread_stacks, program, chunk);
+    return needs_for(options, architecture, threads, thread_stacks, adapters, program, chunk);
   };
   budget.chunk = std::min(options.chunk.value_or(1), options.context);
   budget.needs = needs(budget.chunk);
@@ -135,6 +152,10 @@ Result<Budget> draw_up_budget(const EngineOptions& options, const model::Archite
                             ? options.saved_states
                             : std::min(options.saved_states, free / kSavedShare);
   free -= budget.saved_states;
+  const std::uint64_t more_adapters =
+      options.adapter_ram ? 0
+                          : std::min(adapters.all - budget.needs.adapters, free / kAdapterShare);
+  free -= more_adapters;
   while (!options.chunk && budget.chunk * 2 <= std::min(kLargestChunk, options.context)) {
     const FixedNeeds larger = needs(budget.chunk * 2);
     if (larger.activations > free / kActivationShare) break;
@@ -142,6 +163,7 @@ Result<Budget> draw_up_budget(const EngineOptions& options, const model::Archite
     budget.needs = larger;
   }
   budget.needs.state += budget.saved_states;
+  budget.needs.adapters += more_adapters;
   return budget;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/memory_info.h"
 #include "base/result.h"
+#include "engine/adapter_pool.h"
 #include "engine/options.h"
 #include "io/reader.h"
 #include "model/network.h"
@@ -20,8 +21,11 @@ struct FixedNeeds {
   std::uint64_t vectors = 0;
   std::uint64_t state = 0;
   std::uint64_t activations = 0;
+  std::uint64_t adapters = 0;
 
-  std::uint64_t sum() const { return program + thread_stacks + vectors + state + activations; }
+  std::uint64_t sum() const {
+    return program + thread_stacks + vectors + state + activations + adapters;
+  }
 };
 
 struct Budget {
@@ -45,10 +49,12 @@ std::uint64_t stated_budget(std::uint64_t bytes);
 /// (a sanitizer, a library that was loaded before all) hold memory in the process.
 Result<Budget> draw_up_budget(const EngineOptions& options, const model::Architecture& architecture,
                               const io::Reader& reader, int threads, std::uint64_t thread_stacks,
+                              const AdapterNeeds& adapters = {},
                               std::uint64_t program = std::max(resident_memory(),
                                                                program_memory()));
 
-/// The limits of passes with this chunk size.
-model::PassLimits limits_for(const EngineOptions& options, std::size_t chunk);
+/// The limits of passes with this chunk size and adapters of up to this rank.
+model::PassLimits limits_for(const EngineOptions& options, std::size_t chunk,
+                             std::size_t adapter_rank);
 
 }  // namespace sluice::engine

@@ -12,6 +12,7 @@
 #include "base/size.h"
 #include "base/thread_pool.h"
 #include "base/trace.h"
+#include "engine/adapter_pool.h"
 #include "engine/budget.h"
 #include "engine/learn.h"
 #include "engine/machine.h"
@@ -45,6 +46,7 @@ struct Engine::Parts {
   std::unique_ptr<weights::ExpertActivity> activity;
   std::unique_ptr<weights::ExpertBanks> experts;
   std::unique_ptr<model::Network> network;
+  AdapterPool adapters;
   /// What the kernel had counted before any weight was read.
   const std::optional<std::uint64_t> storage_before = storage_bytes_read();
 };
@@ -81,7 +83,20 @@ struct OpenModel {
   std::unique_ptr<model::Architecture> architecture;
   std::uint64_t fingerprint = 0;
   std::uint64_t digest = 0;
+  AdapterPool adapters;
 };
+
+Status open_adapters(const EngineOptions& options, const store::Checkpoint& checkpoint,
+                     io::Reader& reader, OpenModel& model) {
+  if (!options.adapters.empty() && checkpoint.metadata() != nullptr) {
+    return fail(ErrorKind::usage,
+                "adapters are for models in safetensors: the tensors of a GGUF file have other "
+                "names and another order than an adapter is trained for");
+  }
+  SLUICE_ASSIGN(model.adapters, AdapterPool::open(options.adapters, model.architecture->blueprint(),
+                                                  reader, options.identify));
+  return {};
+}
 
 Result<OpenModel> open_model(const EngineOptions& options, std::unique_ptr<io::Reader>& reader) {
   SLUICE_ASSIGN(const OpenedFiles files, open_files(options.model, options.model_folders, reader));
@@ -95,6 +110,7 @@ Result<OpenModel> open_model(const EngineOptions& options, std::unique_ptr<io::R
   if (options.identify) {
     SLUICE_ASSIGN(model.digest, model_digest(files, *reader));
   }
+  SLUICE_TRY(open_adapters(options, checkpoint, *reader, model));
   return model;
 }
 
@@ -108,9 +124,10 @@ weights::ExpertUse recall(const EngineOptions& options, std::uint64_t fingerprin
   return {};
 }
 
-/// Both must outlive what is returned.
-BlockNamer namer_for(const weights::Blocks& blocks, const weights::Placement& placement) {
-  return [&blocks, &placement](const io::ReadRequest& request) -> std::string {
+/// All must outlive what is returned.
+BlockNamer namer_for(const weights::Blocks& blocks, const weights::Placement& placement,
+                     const AdapterPool& adapters) {
+  return [&blocks, &placement, &adapters](const io::ReadRequest& request) -> std::string {
     switch (request.purpose) {
       case io::Purpose::trunk: {
         const weights::TileSpan& tile = placement.schedule.tiles[request.label];
@@ -120,8 +137,10 @@ BlockNamer namer_for(const weights::Blocks& blocks, const weights::Placement& pl
       case io::Purpose::expert:
         return fmt::format("layer {}, expert {}", request.label >> 32,
                            static_cast<std::uint32_t>(request.label));
-      case io::Purpose::other:
-        return "embedding row";
+      case io::Purpose::other: {
+        const std::string adapter = adapters.name_in(request.extent.file);
+        return adapter.empty() ? "embedding row" : "adapter " + adapter;
+      }
     }
     return "?";
   };
@@ -167,10 +186,12 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
   SLUICE_ASSIGN(const Budget budget,
                 draw_up_budget(options, *model.architecture, *reader, options.threads,
                                threads->stack_bytes() + reader->memory_bytes() +
-                                   (reading.trace ? Trace::memory_bytes() : 0)));
+                                   (reading.trace ? Trace::memory_bytes() : 0),
+                               model.adapters.needs()));
   options.ram = budget.ram;
   options.chunk = budget.chunk;
   options.saved_states = budget.saved_states;
+  options.adapter_ram = budget.needs.adapters;
   auto parts = std::make_unique<Parts>(budget.ram);
   parts->trace = std::move(reading.trace);
   parts->threads = std::move(threads);
@@ -179,6 +200,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
   parts->fingerprint = model.fingerprint;
   parts->digest = model.digest;
   MemoryLedger& ledger = parts->ledger;
+  parts->adapters = std::move(model.adapters);
+  parts->adapters.load_with(*parts->reader, budget.needs.adapters, ledger);
   SLUICE_TRY(ledger.charge(Tenant::program, budget.needs.program));
   SLUICE_TRY(ledger.charge(Tenant::thread_stacks, budget.needs.thread_stacks));
   const model::Blueprint& blueprint = parts->architecture->blueprint();
@@ -187,12 +210,13 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
   weights::ReadShape shape;
   shape.ring_bytes = options.ring;
   shape.trunk_share = options.trunk_share;
-  SLUICE_ASSIGN(
-      parts->placement,
-      weights::place(blueprint.blocks, *parts->reader, shape,
-                     ledger.available() - budget.needs.state - budget.needs.activations, known));
+  SLUICE_ASSIGN(parts->placement,
+                weights::place(blueprint.blocks, *parts->reader, shape,
+                               ledger.available() - budget.needs.state - budget.needs.activations -
+                                   budget.needs.adapters,
+                               known));
   if (reading.traced != nullptr) {
-    reading.traced->name_blocks(namer_for(blueprint.blocks, parts->placement));
+    reading.traced->name_blocks(namer_for(blueprint.blocks, parts->placement, parts->adapters));
   }
   SLUICE_ASSIGN(parts->trunk, weights::TrunkStream::create(blueprint.blocks, parts->placement,
                                                            *parts->reader, ledger));
@@ -211,8 +235,9 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
                                       *parts->experts,  ledger,         parts->trace.get(),
                                       options.lookahead};
   SLUICE_ASSIGN(parts->network,
-                parts->architecture->make_network(resources, limits_for(options, budget.chunk),
-                                                  std::move(vectors)));
+                parts->architecture->make_network(
+                    resources, limits_for(options, budget.chunk, parts->adapters.needs().rank),
+                    std::move(vectors)));
   return std::unique_ptr<Engine>(new Engine(std::move(options), std::move(parts)));
 }
 
@@ -244,8 +269,16 @@ std::uint64_t Engine::digest() const {
   return parts_->digest;
 }
 
-Result<std::unique_ptr<model::SequenceState>> Engine::new_sequence() {
-  return parts_->network->new_state(options_.context);
+std::uint64_t Engine::adapter_digest(std::uint32_t number) const {
+  SLUICE_CHECK(options_.identify && number <= parts_->adapters.size());
+  return number == 0 ? 0 : parts_->adapters.digest(number);
+}
+
+Result<std::unique_ptr<model::SequenceState>> Engine::new_sequence(std::uint32_t adapter) {
+  SLUICE_CHECK(adapter <= parts_->adapters.size());
+  SLUICE_ASSIGN(auto sequence, parts_->network->new_state(options_.context));
+  sequence->adapt(adapter);
+  return sequence;
 }
 
 MemoryLedger& Engine::ledger() { return parts_->ledger; }
@@ -318,6 +351,19 @@ Result<std::span<const float>> Engine::feed(model::SequenceState& sequence,
   SLUICE_CHECK(!tokens.empty());
   SLUICE_TRY(check_room(sequence, tokens.size()));
   SLUICE_CHECK(!options.on_logits || options_.all_logits);
+  if (sequence.adapter() == 0) return feed_with(sequence, tokens, options, nullptr);
+  const auto adapter = parts_->adapters.acquire(sequence.adapter());
+  if (!adapter) {
+    sequence.reset();
+    return tl::unexpected(adapter.error());
+  }
+  return feed_with(sequence, tokens, options, adapter->get());
+}
+
+Result<std::span<const float>> Engine::feed_with(model::SequenceState& sequence,
+                                                 std::span<const std::int32_t> tokens,
+                                                 const FeedOptions& options,
+                                                 const model::Adapter* adapter) {
   Watcher watcher(*this, options, tokens.size());
   std::span<const float> logits;
   for (std::size_t first = 0; first < tokens.size(); first += chunk()) {
@@ -326,7 +372,7 @@ Result<std::span<const float>> Engine::feed(model::SequenceState& sequence,
     const auto wanted = options.on_logits ? model::Logits::all
                         : last            ? model::Logits::last
                                           : model::Logits::none;
-    const model::Segment segment = {&sequence, tokens.subspan(first, count), wanted};
+    const model::Segment segment = {&sequence, tokens.subspan(first, count), wanted, adapter};
     watcher.begin_chunk(first, count);
     const auto start = Clock::now();
     const double waited = parts_->network->io_wait_s();
@@ -358,6 +404,7 @@ Statistics Engine::statistics(const TokenCounts& tokens) const {
   now.expert_misses = experts.misses;
   now.guessed_bytes = experts.guessed_bytes;
   now.guessed_bytes_used = experts.guessed_bytes_used;
+  now.adapters = parts_->adapters.statistics();
   now.gone_bytes = experts.gone_bytes + parts_->trunk->gone_bytes();
   now.most_gone_bytes = parts_->most_gone_bytes;
   now.peak_rss_bytes = peak_resident_memory();

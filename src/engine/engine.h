@@ -57,8 +57,12 @@ class Engine {
   /// Needs EngineOptions::identify.
   std::uint64_t digest() const;
 
-  /// An empty sequence with room for options().context positions.
-  Result<std::unique_ptr<model::SequenceState>> new_sequence();
+  /// The same of adapter `number` (see EngineOptions::adapters), or 0 for 0: none.
+  std::uint64_t adapter_digest(std::uint32_t number) const;
+
+  /// An empty sequence with room for options().context positions. `adapter`: with which its
+  /// positions are computed (EngineOptions::adapters, counted from 1); 0: none.
+  Result<std::unique_ptr<model::SequenceState>> new_sequence(std::uint32_t adapter = 0);
 
   /// Appends `tokens` (at least one) to the sequence, chunk by chunk, and returns the logits of
   /// the last position, [vocabulary], valid until the next call. On an error the sequence is empty
@@ -84,6 +88,10 @@ class Engine {
   void mind_memory();
   void predict_run(Statistics& now) const;
   Engine(EngineOptions options, std::unique_ptr<Parts> parts);
+  Result<std::span<const float>> feed_with(model::SequenceState& sequence,
+                                           std::span<const std::int32_t> tokens,
+                                           const FeedOptions& options,
+                                           const model::Adapter* adapter);
   /// Whether that many tokens more have room; never cuts.
   Status check_room(const model::SequenceState& sequence, std::size_t tokens) const;
 

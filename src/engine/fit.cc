@@ -22,7 +22,7 @@ Result<Budget> budget_for(const model::Architecture& architecture, const io::Rea
   run.context = std::min(options.context, architecture.shape().max_positions);
   const std::uint64_t stacks = static_cast<std::uint64_t>(options.threads - 1) * kThreadStackBytes;
   return draw_up_budget(run, architecture, reader, options.threads, stacks + reader.memory_bytes(),
-                        options.program.value_or(program_memory()));
+                        {}, options.program.value_or(program_memory()));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "engine/model_digest.h"
 
 #include <algorithm>
+#include <bit>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -63,6 +64,20 @@ Directory directory_of(const store::Checkpoint& checkpoint) {
   return directory;
 }
 
+/// Adds the middle of an extent to the checksum. `room`: for kSampleBytes.
+Status add_sample(io::Extent extent, io::Reader& reader, const Buffer& room, store::Checksum& all) {
+  const std::uint64_t bytes = std::min(extent.length, kSampleBytes);
+  extent.offset += (extent.length - bytes) / 2;
+  extent.length = bytes;
+  SLUICE_ASSIGN(const auto sample, io::read_now(reader, extent, room.bytes(), io::Purpose::other));
+  all.add(sample);
+  return {};
+}
+
+Result<Buffer> sample_room(io::Reader& reader, MemoryLedger& ledger) {
+  return Buffer::allocate(reader.room_for(kSampleBytes), Tenant::program, ledger);
+}
+
 }  // namespace
 
 Result<std::uint64_t> model_digest(const OpenedFiles& files, io::Reader& reader) {
@@ -72,15 +87,35 @@ Result<std::uint64_t> model_digest(const OpenedFiles& files, io::Reader& reader)
   const std::uint64_t start[] = {hash_of(text), directory.sum, hash_of(kernels::simd_target())};
   all.add(std::as_bytes(std::span(start)));
   MemoryLedger unbounded(std::numeric_limits<std::uint64_t>::max());
-  SLUICE_ASSIGN(const Buffer room,
-                Buffer::allocate(reader.room_for(kSampleBytes), Tenant::program, unbounded));
+  SLUICE_ASSIGN(const Buffer room, sample_room(reader, unbounded));
   for (const auto& [hash, tensor] : directory.sampled) {
-    const std::uint64_t bytes = std::min(tensor.bytes, kSampleBytes);
-    const io::Extent extent = {files.ids[tensor.file], tensor.offset + (tensor.bytes - bytes) / 2,
-                               bytes};
-    SLUICE_ASSIGN(const auto sample,
-                  io::read_now(reader, extent, room.bytes(), io::Purpose::other));
-    all.add(sample);
+    SLUICE_TRY(
+        add_sample({files.ids[tensor.file], tensor.offset, tensor.bytes}, reader, room, all));
+  }
+  return all.take();
+}
+
+Result<std::uint64_t> adapter_digest(const model::AdapterLayout& adapter, io::Reader& reader) {
+  store::Checksum all;
+  const auto add = [&](std::uint64_t number) { all.add(std::as_bytes(std::span(&number, 1))); };
+  add(adapter.extent.length);
+  for (const std::int32_t pair : adapter.pair_of) add(static_cast<std::uint64_t>(pair));
+  for (const auto& pair : adapter.pairs) {
+    add(pair.rank);
+    add(std::bit_cast<std::uint32_t>(pair.scale));
+    for (const auto& piece : {pair.a, pair.b}) {
+      add(piece.offset);
+      add(static_cast<std::uint64_t>(piece.format));
+    }
+  }
+  MemoryLedger unbounded(std::numeric_limits<std::uint64_t>::max());
+  SLUICE_ASSIGN(const Buffer room, sample_room(reader, unbounded));
+  // Training changes every weight: parts of the same size, the middle of each.
+  const std::uint64_t part = adapter.extent.length / kSampledTensors + 1;
+  for (std::uint64_t at = 0; at < adapter.extent.length; at += part) {
+    const std::uint64_t length = std::min(part, adapter.extent.length - at);
+    SLUICE_TRY(
+        add_sample({adapter.extent.file, adapter.extent.offset + at, length}, reader, room, all));
   }
   return all.take();
 }

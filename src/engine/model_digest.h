@@ -1,4 +1,4 @@
-// What tells a model from every other, for results that are only good for one.
+// What tells a model or an adapter from every other, for results that are only good for one.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include "base/result.h"
 #include "engine/open_files.h"
 #include "io/reader.h"
+#include "model/adapter.h"
 
 namespace sluice::engine {
 
@@ -13,5 +14,8 @@ namespace sluice::engine {
 /// dtype and shape, samples of the weights, and the instruction set of the kernels. Where the files
 /// lie, and how the weights are spread over them, does not matter. Fails as the reader does.
 Result<std::uint64_t> model_digest(const OpenedFiles& files, io::Reader& reader);
+
+/// The same of an adapter: of its configuration, what its tensors are, and samples of them.
+Result<std::uint64_t> adapter_digest(const model::AdapterLayout& adapter, io::Reader& reader);
 
 }  // namespace sluice::engine

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/pressure.h"
@@ -14,6 +15,12 @@
 #include "kernels/cache.h"
 
 namespace sluice::engine {
+
+/// A LoRA adapter in a folder, as Hugging Face's PEFT writes it.
+struct AdapterSource {
+  std::string name;
+  std::filesystem::path folder;
+};
 
 struct EngineOptions {
   std::filesystem::path model;
@@ -47,6 +54,11 @@ struct EngineOptions {
   /// Bytes that the caller will charge for saved sequences. Less where that would leave too little
   /// for weights: options() of the engine has what there is.
   std::uint64_t saved_states = 0;
+  /// Adapters that sequences may ask for, by their number here, counted from 1.
+  std::vector<AdapterSource> adapters = {};
+  /// Bytes for adapters in memory, at least the largest one's. Default: as many as fit into an
+  /// eighth of what is left beside the smallest room for weights.
+  std::optional<std::uint64_t> adapter_ram = {};
   bool identify = false;       ///< digest() of the engine will be asked for
   bool watch_experts = false;  ///< Engine::activity() will be asked
   /// The user asked for just this much: more than there is room for is refused.

@@ -90,6 +90,10 @@ std::string to_table(const Statistics& s) {
                    s.storage_bytes ? format_size(*s.storage_bytes) : "unknown"));
   line("expert hit rate",
        fmt::format("{:.1f} % of {}", 100 * s.expert_hit_rate(), s.expert_hits + s.expert_misses));
+  if (s.adapters.loads > 0) {
+    line("adapters", fmt::format("{} loaded, {}; {} dropped for others", s.adapters.loads,
+                                 format_size(s.adapters.bytes_read), s.adapters.evictions));
+  }
   for (std::size_t i = 0; i < s.reads.drives.size(); ++i) {
     line("drive", text_of(s.reads.drives[i]) + temperature_text(s, i));
   }
@@ -128,6 +132,9 @@ std::string to_json(const Statistics& s) {
       {"expert_hits", s.expert_hits},
       {"expert_misses", s.expert_misses},
       {"expert_hit_rate", s.expert_hit_rate()},
+      {"adapter_loads", s.adapters.loads},
+      {"adapter_evictions", s.adapters.evictions},
+      {"bytes_read_adapters", s.adapters.bytes_read},
       {"peak_rss_bytes", s.peak_rss_bytes},
       {"ram_budget_bytes", s.ram_budget_bytes},
       {"resident_bytes", s.resident_bytes},

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/ledger.h"
+#include "engine/adapter_pool.h"
 #include "engine/plan.h"
 #include "io/reader.h"
 
@@ -47,8 +48,9 @@ struct Statistics {
   std::uint64_t expert_misses = 0;
   std::uint64_t guessed_bytes = 0;       ///< read for experts that nobody had asked for yet
   std::uint64_t guessed_bytes_used = 0;  ///< of them, for experts that were asked for later
-  std::uint64_t gone_bytes = 0;          ///< of the weights' room, given back under memory pressure
-  std::uint64_t most_gone_bytes = 0;     ///< the most of them at once
+  AdapterStatistics adapters = {};
+  std::uint64_t gone_bytes = 0;       ///< of the weights' room, given back under memory pressure
+  std::uint64_t most_gone_bytes = 0;  ///< the most of them at once
   std::uint64_t peak_rss_bytes = 0;
   std::uint64_t ram_budget_bytes = 0;
   std::uint64_t resident_bytes = 0;  ///< weights that stay: trunk tiles and expert banks
