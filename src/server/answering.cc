@@ -80,7 +80,10 @@ void Answering::answer(Exchange& exchange, std::string_view path) {
     }
     SLUICE_ASSIGN(Asked read, read_asked(path, body, model_, new_id(), random_seed()));
     const bool drawn_anew = !body.contains("seed") && !read.generation.sampling.is_greedy();
-    if (!drawn_anew) read.generation.key = hash_of(path, exchange.request().body);
+    if (!drawn_anew) {
+      read.generation.key =
+          model_.key_of(hash_of(path, exchange.request().body), read.generation.adapter);
+    }
     return read;
   }();
   exchange.connection().drop_body(exchange.request());

@@ -31,7 +31,9 @@ Json input_of(const std::string& arguments) {
 class MessagesWriter final : public AnswerWriter {
  public:
   MessagesWriter(const MessagesRequest& request, const ServedModel& model, std::string id)
-      : name_(model.name), id_(std::move(id)), prompt_(request.generation.prompts[0].size()) {}
+      : name_(model.name_of(request.generation.adapter)),
+        id_(std::move(id)),
+        prompt_(request.generation.prompts[0].size()) {}
 
   std::string begin() override {
     Json message = frame();

@@ -155,7 +155,7 @@ ApiResult<MessagesRequest> read_messages_request(const Json& body, const ServedM
   MessagesRequest request;
   request.generation.sampling.seed = seed;
   Generation& generation = request.generation;
-  SLUICE_TRY(check_model(fields, model));
+  SLUICE_ASSIGN(generation.adapter, read_model(fields, model));
   SLUICE_ASSIGN(const auto max_new, fields.integer("max_tokens", 1, kMostNew));
   if (!max_new) return refuse("max_tokens", "is missing");
   SLUICE_TRY(read_settings(fields, request));

@@ -46,18 +46,31 @@ Result<std::unique_ptr<Conversations>> Conversations::open(engine::Engine& engin
   return all;
 }
 
+void Conversations::use_adapter(std::uint32_t adapter) {
+  if (sequence_->adapter() == adapter) return;
+  begin_anew();
+  sequence_->adapt(adapter);
+}
+
+/// For keys of what is on disk, where an adapter's number says nothing.
+std::uint64_t Conversations::adapter_digest() const {
+  return engine_.adapter_digest(sequence_->adapter());
+}
+
 Result<std::span<const float>> Conversations::recall(std::span<const std::int32_t> prompt) {
   const auto held = [&] {
     return held_.size() < prompt.size() && begin_with(prompt, held_) ? held_.size() : 0;
   };
-  StateStore::Shared saved = memory_.find(prompt);
+  StateStore::Shared saved = memory_.find(prompt, sequence_->adapter());
   const std::size_t in_memory = saved ? saved->ids.size() : 0;
   logits_.clear();
   if (!recall_from_disk(prompt, std::max(held(), in_memory)) &&
       (held() == 0 || held() < in_memory)) {
     begin_anew();
     // What lay in the sequence may be the best there is by now.
-    if (auto again = memory_.find(prompt); again && again->ids.size() > in_memory) saved = again;
+    if (auto again = memory_.find(prompt, sequence_->adapter());
+        again && again->ids.size() > in_memory)
+      saved = again;
     if (saved) {
       SLUICE_TRY(sequence_->load(saved->state()));
       held_ = saved->ids;
@@ -72,7 +85,7 @@ bool Conversations::recall_from_disk(std::span<const std::int32_t> prompt,
                                      std::size_t longer_than) {
   std::string tried;
   while (disk_) {
-    const auto found = disk_->find(prompt, longer_than);
+    const auto found = disk_->find(prompt, adapter_digest(), longer_than);
     if (!found || found->name == tried) return false;
     tried = found->name;
     put_aside();
@@ -106,7 +119,7 @@ void Conversations::keep(std::span<const float> logits) {
     return;
   }
   StateHead head;
-  head.key = hash_of_ids(held_);
+  head.key = hash_of_ids(held_, adapter_digest());
   head.prompt = held_.size();
   StateStore::Shared saved = memory_.save(*sequence_, held_, logits);
   if (logits.empty() && disk_->has_conversation(head.key)) return;

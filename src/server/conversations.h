@@ -43,6 +43,10 @@ class Conversations {
   /// Memory beside that of the copies, in bytes, if there is a disk.
   static std::uint64_t memory_bytes(std::size_t context, std::size_t vocabulary);
 
+  /// What follows is computed with this adapter (Engine::new_sequence()). Nothing that was saved
+  /// with another is ever found.
+  void use_adapter(std::uint32_t adapter);
+
   model::SequenceState& sequence() { return *sequence_; }
   /// The ids of the sequence. Whoever feeds it says so here.
   std::vector<std::int32_t>& held() { return held_; }
@@ -84,10 +88,14 @@ class Conversations {
   std::uint64_t disk_bytes() const { return disk_ ? disk_->bytes() : 0; }
 
  private:
-  Conversations(std::uint64_t memory, engine::Engine& engine) : memory_(memory, engine.ledger()) {}
+  Conversations(std::uint64_t memory, engine::Engine& engine)
+      : engine_(engine), memory_(memory, engine.ledger()) {}
   void put_aside();
   bool recall_from_disk(std::span<const std::int32_t> prompt, std::size_t longer_than);
 
+  std::uint64_t adapter_digest() const;
+
+  engine::Engine& engine_;
   std::unique_ptr<model::SequenceState> sequence_;
   std::vector<std::int32_t> held_;
   StateStore memory_;

@@ -140,6 +140,7 @@ std::string DiskStates::name_of(StateKind kind, std::uint64_t key) const {
 }
 
 std::optional<DiskStates::Found> DiskStates::find(std::span<const std::int32_t> ids,
+                                                  std::uint64_t adapter,
                                                   std::size_t longer_than) const {
   const std::scoped_lock lock(mutex_);
   std::set<std::size_t, std::greater<>> lengths;
@@ -150,7 +151,8 @@ std::optional<DiskStates::Found> DiskStates::find(std::span<const std::int32_t> 
     if (length < ids.size() || file.head->logits > 0) lengths.insert(length);
   }
   for (const std::size_t length : lengths) {
-    const std::string name = name_of(StateKind::conversation, hash_of_ids(ids.first(length)));
+    const std::string name =
+        name_of(StateKind::conversation, hash_of_ids(ids.first(length), adapter));
     const auto found = files_.find(name);
     if (found != files_.end() && found->second.head && found->second.head->ids == length) {
       return Found{name, length};

@@ -34,9 +34,10 @@ class DiskStates {
     std::string name;
     std::size_t ids = 0;
   };
-  /// The longest conversation of more than `longer_than` ids that `ids` begin with; one of the same
-  /// length only with its logits.
-  std::optional<Found> find(std::span<const std::int32_t> ids, std::size_t longer_than) const;
+  /// The longest conversation of more than `longer_than` ids that `ids` begin with, computed with
+  /// the adapter of this digest (0: none); one of the same length only with its logits.
+  std::optional<Found> find(std::span<const std::int32_t> ids, std::uint64_t adapter,
+                            std::size_t longer_than) const;
   std::optional<Found> find_answer(std::uint64_t key) const;
   bool has_conversation(std::uint64_t key) const;
 

@@ -89,6 +89,16 @@ std::size_t most_body_bytes(std::size_t context) { return kMiB + 16 * context; }
 
 std::size_t most_body_values(std::size_t context) { return 20'000 + 2 * context; }
 
+/// A request's model is found by its name alone.
+Status check_adapter_names(const HostOptions& options, const std::string& model) {
+  for (const engine::AdapterSource& adapter : options.engine.adapters) {
+    if (adapter.name == model) {
+      return fail(ErrorKind::usage, "--lora {}: the model itself has this name", adapter.name);
+    }
+  }
+  return {};
+}
+
 /// In the order of making: what is later uses what is earlier.
 struct Host::Parts {
   explicit Parts(text::Tokenizer known) : tokenizer(std::move(known)) {}
@@ -108,6 +118,8 @@ Result<std::unique_ptr<Host>> Host::start(HostOptions options) {
   SLUICE_TRY(engine::expect_tokenizer(options.engine.model));
   SLUICE_ASSIGN(text::Tokenizer tokenizer, engine::load_tokenizer(options.engine.model));
   auto parts = std::make_unique<Parts>(std::move(tokenizer));
+  parts->model.name = options.name.empty() ? name_of(options.engine.model) : options.name;
+  SLUICE_TRY(check_adapter_names(options, parts->model.name));
   WorkerOptions work;
   SLUICE_ASSIGN(const std::filesystem::path folder, engine::text_folder(options.engine.model));
   SLUICE_ASSIGN(work.stop_ids, text::stop_ids(parts->tokenizer, folder));
@@ -129,7 +141,11 @@ Result<std::unique_ptr<Host>> Host::start(HostOptions options) {
 
   ServedModel& model = parts->model;
   model.drive_limits = options.drive_limits;
-  model.name = options.name.empty() ? name_of(options.engine.model) : options.name;
+  for (const auto& adapter : options.engine.adapters) {
+    model.adapters.push_back(adapter.name);
+    const auto number = static_cast<std::uint32_t>(model.adapters.size());
+    model.adapter_digests.push_back(parts->engine->adapter_digest(number));
+  }
   model.tokenizer = &parts->tokenizer;
   if (const auto format = text::ChatFormat::detect(parts->tokenizer)) model.format = *format;
   model.context = parts->engine->options().context;

@@ -93,8 +93,15 @@ Status JobRunner::run(StoredJob job) {
     batch_ = job.batch;
     cancelled_ = false;
   }
+  auto asked = [&]() -> ApiResult<Asked> {
+    SLUICE_ASSIGN(const text::Json body, parse_body(job.body, most_values_));
+    return read_asked(job.endpoint, body, model_, job.id, seed_of(job.id));
+  }();
+  if (!asked) return fail_job(job, asked.error().status, openai_error(asked.error()));
+  const std::uint64_t key = model_.key_of(seed_of(job.id), asked->generation.adapter);
+  asked->generation.key = key;
   // Only what grows resets the count, so there is an end to it.
-  const auto progress = static_cast<std::int64_t>(worker_.progress(seed_of(job.id)));
+  const auto progress = static_cast<std::int64_t>(worker_.progress(key));
   if (progress > job.progress) SLUICE_TRY(store_.note_progress(job, progress));
   if (job.attempts > kMostAttempts) {
     return fail_job(
@@ -106,12 +113,6 @@ Status JobRunner::run(StoredJob job) {
                       {},
                       "too_many_attempts"}));
   }
-  auto asked = [&]() -> ApiResult<Asked> {
-    SLUICE_ASSIGN(const text::Json body, parse_body(job.body, most_values_));
-    return read_asked(job.endpoint, body, model_, job.id, seed_of(job.id));
-  }();
-  if (!asked) return fail_job(job, asked.error().status, openai_error(asked.error()));
-  asked->generation.key = seed_of(job.id);
   const auto task = std::make_shared<Task>(asked->id, "jobs", std::move(asked->generation));
   if (!submit(task)) return store_.put_back(job, false);
   return run_task(job, task, *asked->writer);

@@ -271,7 +271,7 @@ ApiResult<ApiReply> JobsApi::keep_chat(const Json& body) {
   return reply({{"id", asked.id},
                 {"object", "chat.completion"},
                 {"created", job.created},
-                {"model", model_.name},
+                {"model", model_.name_of(asked.generation.adapter)},
                 {"background", true},
                 {"status", "queued"}});
 }
@@ -287,8 +287,10 @@ ApiResult<ApiReply> JobsApi::chats(const HttpRequest& request, const std::string
     return reply({{"id", id}, {"object", "chat.completion.deleted"}, {"deleted", removed}});
   }
   if (request.method != "GET") return wrong_method("GET, DELETE");
-  Json json = {
-      {"id", id}, {"object", "chat.completion"}, {"created", job->created}, {"model", model_.name}};
+  Json json = {{"id", id},
+               {"object", "chat.completion"},
+               {"created", job->created},
+               {"model", Json::parse(job->body).value("model", model_.name)}};
   if (job->status == "done") json = Json::parse(job->result);
   if (job->status == "failed") json["error"] = Json::parse(job->result)["error"];
   json["background"] = true;

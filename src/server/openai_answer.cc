@@ -34,6 +34,7 @@ class OpenAiWriter : public AnswerWriter {
   OpenAiWriter(const OpenAiRequest& request, const ServedModel& model, std::string id,
                std::int64_t created)
       : model_(model),
+        name_(model.name_of(request.generation.adapter)),
         id_(std::move(id)),
         created_(created),
         choices_(request.generation.choices * request.generation.prompts.size()),
@@ -61,7 +62,7 @@ class OpenAiWriter : public AnswerWriter {
   virtual const char* object(bool chunk) const = 0;
 
   Json frame(bool chunk) const {
-    return {{"id", id_}, {"object", object(chunk)}, {"created", created_}, {"model", model_.name}};
+    return {{"id", id_}, {"object", object(chunk)}, {"created", created_}, {"model", name_}};
   }
 
   std::string chunk_of(Json choice) const {
@@ -74,6 +75,7 @@ class OpenAiWriter : public AnswerWriter {
   std::string token_text(std::int32_t id) const { return model_.tokenizer->piece(id); }
 
   const ServedModel& model_;
+  const std::string name_;
   const std::string id_;
   const std::int64_t created_;
   const std::size_t choices_;

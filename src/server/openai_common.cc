@@ -59,7 +59,7 @@ ApiStatus read_sampling(Fields& fields, const ServedModel& model, text::Sampling
 }  // namespace
 
 ApiStatus read_common(Fields& fields, const ServedModel& model, OpenAiRequest& request) {
-  SLUICE_TRY(check_model(fields, model));
+  SLUICE_ASSIGN(request.generation.adapter, read_model(fields, model));
   SLUICE_TRY(read_sampling(fields, model, request.generation.sampling));
   SLUICE_ASSIGN(request.generation.form.stops, fields.texts("stop", kMostStops));
   SLUICE_ASSIGN(const auto choices, fields.integer("n", 1, kMostChoices));

@@ -6,18 +6,20 @@
 
 namespace sluice::server {
 
-ApiStatus check_model(Fields& fields, const ServedModel& model) {
+ApiResult<std::uint32_t> read_model(Fields& fields, const ServedModel& model) {
   SLUICE_ASSIGN(const auto name, fields.text("model"));
   if (!name) return refuse("model", "is missing; this server has \"{}\"", model.name);
-  if (*name == model.name) return {};
+  if (const auto adapter = model.find(*name)) return *adapter;
   return tl::unexpected(no_such_model(*name, model));
 }
 
 ApiError no_such_model(std::string_view name, const ServedModel& model) {
-  return {404,
-          fmt::format("model: there is no \"{}\" here; this server has \"{}\"", name.substr(0, 100),
-                      model.name),
-          "invalid_request_error", "model", "model_not_found"};
+  std::string all = fmt::format("\"{}\"", model.name);
+  for (const std::string& adapter : model.adapters) all += fmt::format(", \"{}\"", adapter);
+  return {
+      404,
+      fmt::format("model: there is no \"{}\" here; this server has {}", name.substr(0, 100), all),
+      "invalid_request_error", "model", "model_not_found"};
 }
 
 ApiResult<std::size_t> room_after(std::size_t prompt, std::optional<std::int64_t> wanted,

@@ -15,8 +15,9 @@
 
 namespace sluice::server {
 
-/// 404 if the request asks for another model.
-ApiStatus check_model(Fields& fields, const ServedModel& model);
+/// Which adapter the request asks for by the model's name, or 0 (ServedModel::find()); 404 if it
+/// asks for another model.
+ApiResult<std::uint32_t> read_model(Fields& fields, const ServedModel& model);
 
 /// 404.
 ApiError no_such_model(std::string_view name, const ServedModel& model);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/drive_limits.h"
@@ -14,7 +15,9 @@
 namespace sluice::server {
 
 struct ServedModel {
-  std::string name;  ///< "k3-nano"
+  std::string name;                   ///< "k3-nano"
+  std::vector<std::string> adapters;  ///< names of those that requests may ask for, too
+  std::vector<std::uint64_t> adapter_digests;
   const text::Tokenizer* tokenizer = nullptr;
   std::optional<text::ChatFormat> format;  ///< none: no chat
   std::size_t context = 0;                 ///< positions: prompt and answer together
@@ -22,6 +25,23 @@ struct ServedModel {
   const GrammarRoom* grammars = nullptr;
   std::int64_t created = 0;  ///< when it was loaded, seconds since 1970
   std::vector<DriveLimit> drive_limits;
+
+  /// What a request of this name is computed with: an adapter, counted from 1, or 0: the model as
+  /// it is. None if nothing has the name.
+  std::optional<std::uint32_t> find(std::string_view asked) const {
+    if (asked == name) return 0;
+    for (std::uint32_t i = 0; i < adapters.size(); ++i) {
+      if (asked == adapters[i]) return i + 1;
+    }
+    return std::nullopt;
+  }
+  /// For answers that are kept: another adapter under the same name gives another answer.
+  std::uint64_t key_of(std::uint64_t request, std::uint32_t adapter) const {
+    return adapter == 0 ? request : request ^ adapter_digests[adapter - 1];
+  }
+  const std::string& name_of(std::uint32_t adapter) const {
+    return adapter == 0 ? name : adapters[adapter - 1];
+  }
 };
 
 }  // namespace sluice::server

@@ -109,8 +109,9 @@ void Service::send_model(Exchange& exchange) {
     return exchange.send_error(error);
   }
   const std::string name = exchange.request().path.substr(std::string_view("/v1/models/").size());
-  if (name != model_.name) return exchange.send_error(no_such_model(name, model_));
-  exchange.send_json(model());
+  const auto adapter = model_.find(name);
+  if (!adapter) return exchange.send_error(no_such_model(name, model_));
+  exchange.send_json(model(*adapter));
 }
 
 /// A file of the page. Nothing in it may come from elsewhere, nor be written into it.
@@ -139,21 +140,25 @@ void Service::send_experts(Exchange& exchange) {
   exchange.send(200, "application/octet-stream", watch_.experts(since));
 }
 
-text::Json Service::model() const {
+/// The model, or one of its adapters.
+text::Json Service::model(std::uint32_t adapter) const {
   text::Json efforts = text::Json::array();
   if (model_.format && model_.format->kind() == text::ChatFormat::Kind::kimi_k3) {
     efforts = {"max", "high", "low", "none"};
   }
-  return {{"id", model_.name},
-          {"object", "model"},
-          {"created", model_.created},
-          {"owned_by", "sluice"},
-          {"context_length", model_.context},
-          {"reasoning_efforts", efforts}};
+  text::Json json = {{"id", model_.name_of(adapter)},    {"object", "model"},
+                     {"created", model_.created},        {"owned_by", "sluice"},
+                     {"context_length", model_.context}, {"reasoning_efforts", efforts}};
+  if (adapter > 0) json["parent"] = model_.name;
+  return json;
 }
 
 text::Json Service::models() const {
-  return {{"object", "list"}, {"data", text::Json::array({model()})}};
+  text::Json all = text::Json::array();
+  for (std::uint32_t adapter = 0; adapter <= model_.adapters.size(); ++adapter) {
+    all.push_back(model(adapter));
+  }
+  return {{"object", "list"}, {"data", std::move(all)}};
 }
 
 }  // namespace sluice::server

@@ -27,7 +27,7 @@ class Service final : public HttpHandler {
  private:
   void route(Exchange& exchange);
   text::Json models() const;
-  text::Json model() const;
+  text::Json model(std::uint32_t adapter) const;
   void route_by_name(Exchange& exchange);
   void send_model(Exchange& exchange);
   static void send_page(Exchange& exchange);

@@ -234,8 +234,12 @@ Result<std::optional<StateTexts>> read_state_file(
   return texts;
 }
 
-std::uint64_t hash_of_ids(std::span<const std::int32_t> ids) {
-  return store::checksum_of(std::as_bytes(ids));
+std::uint64_t hash_of_ids(std::span<const std::int32_t> ids, std::uint64_t adapter) {
+  if (adapter == 0) return store::checksum_of(std::as_bytes(ids));
+  store::Checksum checksum;
+  checksum.add(std::as_bytes(std::span(&adapter, 1)));
+  checksum.add(std::as_bytes(ids));
+  return checksum.take();
 }
 
 }  // namespace sluice::server

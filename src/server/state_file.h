@@ -78,7 +78,8 @@ Result<std::optional<StateTexts>> read_state_file(
     const StateHead& head, ByteSource source, FunctionRef<bool(std::span<const std::int32_t>)> want,
     model::SequenceState& sequence);
 
-/// XXH3-64 of a text's ids.
-std::uint64_t hash_of_ids(std::span<const std::int32_t> ids);
+/// XXH3-64 of a text's ids. `adapter`: digest of the adapter that it is computed with, which comes
+/// before them; 0: none.
+std::uint64_t hash_of_ids(std::span<const std::int32_t> ids, std::uint64_t adapter);
 
 }  // namespace sluice::server

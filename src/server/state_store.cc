@@ -8,10 +8,11 @@ bool begin_with(std::span<const std::int32_t> ids, std::span<const std::int32_t>
   return start.size() <= ids.size() && std::equal(start.begin(), start.end(), ids.begin());
 }
 
-StateStore::Shared StateStore::find(std::span<const std::int32_t> ids) {
+StateStore::Shared StateStore::find(std::span<const std::int32_t> ids, std::uint32_t adapter) {
   auto best = saved_.end();
   for (auto each = saved_.begin(); each != saved_.end(); ++each) {
     const Saved& saved = **each;
+    if (saved.adapter != adapter) continue;
     if (best != saved_.end() && saved.ids.size() <= (*best)->ids.size()) continue;
     if (saved.ids.size() == ids.size() && saved.logits.empty()) continue;
     if (begin_with(ids, saved.ids)) best = each;
@@ -25,7 +26,7 @@ StateStore::Shared StateStore::save(const model::SequenceState& sequence,
                                     std::span<const std::int32_t> ids,
                                     std::span<const float> logits) {
   const auto known = std::find_if(saved_.begin(), saved_.end(), [&](const Shared& each) {
-    return std::ranges::equal(each->ids, ids);
+    return each->adapter == sequence.adapter() && std::ranges::equal(each->ids, ids);
   });
   if (known != saved_.end()) {
     if (logits.empty() || !(*known)->logits.empty()) {
@@ -53,6 +54,7 @@ StateStore::Shared StateStore::copy(const model::SequenceState& sequence,
   if (!room) return nullptr;
   const auto saved = std::make_shared<Saved>();
   saved->ids.assign(ids.begin(), ids.end());
+  saved->adapter = sequence.adapter();
   saved->room = std::move(*room);
   saved->state_bytes = state_bytes;
   saved->logits.assign(logits.begin(), logits.end());

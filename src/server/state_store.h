@@ -20,6 +20,7 @@ class StateStore {
  public:
   struct Saved {
     std::vector<std::int32_t> ids;
+    std::uint32_t adapter = 0;  ///< of the sequence
     Buffer room;
     std::size_t state_bytes = 0;                            ///< of room
     std::vector<float> logits;                              ///< of the last position; may be empty
@@ -39,9 +40,9 @@ class StateStore {
   /// Charged to Tenant::state of the ledger, which must outlive the store and all that it saved.
   StateStore(std::uint64_t room, MemoryLedger& ledger) : room_(room), ledger_(ledger) {}
 
-  /// The longest saved sequence that `ids` begin with, or null; one of the same length only with
-  /// its logits.
-  Shared find(std::span<const std::int32_t> ids);
+  /// The longest saved sequence of the adapter that `ids` begin with, or null; one of the same
+  /// length only with its logits.
+  Shared find(std::span<const std::int32_t> ids, std::uint32_t adapter);
 
   /// Keeps the sequence, which holds `ids`. `logits` may be empty. Null if there is no room.
   Shared save(const model::SequenceState& sequence, std::span<const std::int32_t> ids,

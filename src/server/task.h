@@ -25,6 +25,7 @@ struct Generation {
   std::vector<std::vector<std::int32_t>> prompts;  ///< at least one, none of them empty
   std::size_t choices = 1;                         ///< answers to each prompt
   std::size_t max_new = 0;                         ///< tokens of each answer
+  std::uint32_t adapter = 0;                       ///< ServedModel::find()
   text::SamplingOptions sampling;                  ///< choice i of a prompt draws with seed + i
   AnswerForm form;
   std::optional<std::size_t> log_probabilities;  ///< with that many of the likeliest

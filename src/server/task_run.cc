@@ -22,6 +22,7 @@ class TaskRun {
 
   Status run() {
     task_.add({TaskEvent::Kind::started});
+    conversations().use_adapter(plan_.adapter);
     for (std::size_t prompt = 0; prompt < plan_.prompts.size(); ++prompt) {
       usage_.prompt_tokens += plan_.prompts[prompt].size();
       for (std::size_t number = 0; number < plan_.choices; ++number) {
