@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "cli/adapter_options.h"
 #include "cli/command.h"
 #include "cli/compute_options.h"
 #include "cli/flags.h"
@@ -45,6 +46,7 @@ std::string id_of(const BatchLine& line) {
 class Batch final : public Command {
  public:
   explicit Batch(CLI::App& app) {
+    add_adapters(app, options_.compute);
     add_compute_options(app, options_.compute);
     app.remove_option(app.get_option("MODEL"));
     app.add_option("FILE", options_.input, "Requests, one a line, as OpenAI's Batch API has them")
@@ -55,10 +57,10 @@ class Batch final : public Command {
         ->required();
     app.footer(
         "A line is {\"custom_id\": ..., \"method\": \"POST\", \"url\": \"/v1/chat/completions\",\n"
-        "\"body\": {...}}; \"model\" in its body is the model's folder name. Requests that have a\n"
-        "result in --out are not done again: after an interruption, give the same command. A "
-        "result\n"
-        "of another request with the same custom_id is an error.\n\n"
+        "\"body\": {...}}; \"model\" in its body is the model's folder name, or that of a\n"
+        "--lora. Requests that have a result in --out are not done again: after an interruption,\n"
+        "give the same command. A result of another request with the same custom_id is an "
+        "error.\n\n"
         "Example:\n"
         "  sluice batch questions.jsonl --model /drive/Kimi-K3 --out answers.jsonl --ram 32G");
   }

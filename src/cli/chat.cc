@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "cli/adapter_options.h"
 #include "cli/answer_options.h"
 #include "cli/answer_text.h"
 #include "cli/chat_options.h"
@@ -226,6 +227,7 @@ class Chat final : public Command {
   explicit Chat(CLI::App& app) {
     add_chat_options(app, options_.style);
     add_answer_options(app, kMaxNew, options_.answer);
+    add_one_adapter(app, options_.compute);
     add_compute_options(app, options_.compute, fmt::format("{}", kContext));
     app.footer(
         "Type a line and read the answer; /help lists what else there is. Earlier turns stay in "
@@ -239,6 +241,7 @@ class Chat final : public Command {
 
   Status execute() override {
     SLUICE_TRY(text::validate(options_.answer.sampling));
+    SLUICE_ASSIGN(const std::uint32_t adapter, chosen_adapter(options_.compute));
     SLUICE_TRY(check_outputs(options_.compute));
     SLUICE_ASSIGN(const std::filesystem::path folder, model_folder(options_.compute.model));
     SLUICE_ASSIGN(const text::Tokenizer tokenizer, load_tokenizer(options_.compute.model));
@@ -250,7 +253,7 @@ class Chat final : public Command {
     SLUICE_ASSIGN(const auto engine,
                   engine::Engine::open(engine_options(options_.compute, kContext)));
     SLUICE_ASSIGN(std::vector<std::int32_t> stop_ids, end_ids(&tokenizer, folder, engine->shape()));
-    SLUICE_ASSIGN(const auto sequence, engine->new_sequence());
+    SLUICE_ASSIGN(const auto sequence, engine->new_sequence(adapter));
     Dialogue dialogue(options_, tokenizer, *engine, *sequence, std::move(conversation),
                       std::move(stop_ids));
     const Status status = dialogue.run();

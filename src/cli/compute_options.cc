@@ -172,6 +172,8 @@ engine::EngineOptions engine_options(const ComputeOptions& options, std::size_t 
   result.context = options.context.value_or(context);
   result.context_is_asked = options.context.has_value();
   result.cache_format = options.cache_format;
+  result.adapters = options.adapters;
+  result.adapter_ram = options.adapter_ram;
   return result;
 }
 

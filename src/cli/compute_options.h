@@ -27,7 +27,10 @@ struct ComputeOptions {
   std::optional<std::size_t> context;
   kernels::WeightFormat cache_format = kernels::WeightFormat::f32;
   std::optional<std::uint64_t> ring;
-  std::optional<std::size_t> lookahead;  ///< 0: off
+  std::optional<std::size_t> lookahead;         ///< 0: off
+  std::vector<engine::AdapterSource> adapters;  ///< where the command takes --lora
+  std::optional<std::uint64_t> adapter_ram;
+  std::optional<std::string> adapter;  ///< the name of one of them, or "none"
   bool learn = true;
   bool stats = false;
   std::string stats_json;       ///< a file; empty: none

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/adapter_options.h"
 #include "cli/command.h"
 #include "cli/compute_options.h"
 #include "cli/interrupts.h"
@@ -109,6 +110,7 @@ class Logits final : public Command {
                    "Experts by descending score: int32 [layers, positions, top-k]; -1: dense layer")
         ->type_name("R.npy")
         ->group(group);
+    add_one_adapter(app, options_.compute);
     add_compute_options(app, options_.compute);
     app.footer(
         "The files are byte for byte the same for every choice of memory and speed.\n\n"
@@ -118,6 +120,7 @@ class Logits final : public Command {
 
   Status execute() override {
     SLUICE_TRY(check_files());
+    SLUICE_ASSIGN(const std::uint32_t adapter, chosen_adapter(options_.compute));
     SLUICE_ASSIGN(const std::vector<std::int32_t> ids,
                   prompt_ids(options_.prompt, options_.compute.model));
     SLUICE_ASSIGN(StatisticsOutput statistics, StatisticsOutput::prepare(options_.compute));
@@ -126,7 +129,7 @@ class Logits final : public Command {
     SLUICE_ASSIGN(const auto engine, engine::Engine::open(engine_asked));
     Interrupts::watch();
     engine::TokenCounts counts;
-    SLUICE_ASSIGN(const auto sequence, engine->new_sequence());
+    SLUICE_ASSIGN(const auto sequence, engine->new_sequence(adapter));
     const Status status = record(*engine, *sequence, ids, counts);
     const Status written = statistics.write(engine->statistics(counts));
     return status ? written : status;

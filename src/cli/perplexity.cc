@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/adapter_options.h"
 #include "cli/command.h"
 #include "cli/compute_options.h"
 #include "cli/interrupts.h"
@@ -57,6 +58,7 @@ class Perplexity final : public Command {
         ->check(CLI::Range(std::size_t{2}, std::size_t{1} << 20))
         ->capture_default_str();
     app.add_flag("--json", json_, "Print one JSON object");
+    add_one_adapter(app, compute_);
     add_compute_options(app, compute_);
     app.footer(
         "The text is cut into windows without overlap; the rest behind the last whole window "
@@ -66,6 +68,7 @@ class Perplexity final : public Command {
   }
 
   Status execute() override {
+    SLUICE_ASSIGN(adapter_, chosen_adapter(compute_));
     SLUICE_ASSIGN(const std::vector<std::int32_t> ids, prompt_ids(prompt_, compute_.model));
     if (ids.size() < 2) {
       return fail(ErrorKind::usage,
@@ -105,7 +108,7 @@ class Perplexity final : public Command {
         add_surprises(window, position, logits, engine.shape().vocabulary, tally);
         return {};
       };
-      SLUICE_ASSIGN(const auto sequence, engine.new_sequence());
+      SLUICE_ASSIGN(const auto sequence, engine.new_sequence(adapter_));
       SLUICE_TRY(engine.feed(*sequence, window, feed));
       counts.prompt_tokens += window.size();
     }
@@ -136,6 +139,7 @@ class Perplexity final : public Command {
 
   ComputeOptions compute_;
   PromptOptions prompt_;
+  std::uint32_t adapter_ = 0;
   std::size_t window_ = 512;
   bool json_ = false;
 };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "cli/adapter_options.h"
 #include "cli/answer_options.h"
 #include "cli/answer_text.h"
 #include "cli/chat_options.h"
@@ -142,6 +143,7 @@ class Run final : public Command {
     for (const char* name : {"--system", "--effort", "--no-thinking"}) {
       app.get_option(name)->needs(chat)->group("Chat (with --chat)");
     }
+    add_one_adapter(app, options_.compute);
     add_compute_options(app, options_.compute);
     app.footer(
         "The text streams to stdout as it is written. It ends with the model's end token, with\n"
@@ -156,6 +158,7 @@ class Run final : public Command {
 
   Status execute() override {
     SLUICE_TRY(text::validate(options_.answer.sampling));
+    SLUICE_ASSIGN(adapter_, chosen_adapter(options_.compute));
     SLUICE_TRY(check_outputs(options_.compute, {}, {options_.prompt.file.value_or("-")}));
     SLUICE_ASSIGN(std::string prompt, read_prompt(options_.prompt));
     if (options_.chat && !options_.prompt.has_text()) {
@@ -230,7 +233,7 @@ class Run final : public Command {
 
   Status run(engine::Engine& engine, ProgressLine& line, Answer& answer,
              StatisticsOutput& statistics) {
-    SLUICE_ASSIGN(const auto sequence, engine.new_sequence());
+    SLUICE_ASSIGN(const auto sequence, engine.new_sequence(adapter_));
     std::vector<std::int32_t> written;
     engine::TokenCounts counts;
     auto generated = generate(engine, *sequence, line, answer, written, counts);
@@ -304,6 +307,7 @@ class Run final : public Command {
   }
 
   RunOptions options_;
+  std::uint32_t adapter_ = 0;
   std::filesystem::path folder_;
   std::optional<text::Tokenizer> tokenizer_;
   std::vector<std::int32_t> ids_;

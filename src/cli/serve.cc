@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "cli/adapter_options.h"
 #include "cli/command.h"
 #include "cli/compute_options.h"
 #include "cli/flags.h"
@@ -79,6 +80,7 @@ class Serve final : public Command {
              "Bytes of --state-dir for conversations and unfinished answers, the oldest out first; "
              "default: 16G, or a tenth of what is free there")
         ->group(group);
+    add_adapters(app, options_.compute);
     add_compute_options(app, options_.compute);
     app.footer(
         "Ctrl-C ends the server. The API is OpenAI's: /v1/chat/completions, /v1/completions,\n"
