@@ -1,0 +1,125 @@
+// --lora: which adapter a command computes with, and what is said where that is not clear.
+#include <gtest/gtest.h>
+
+#include "cli/models.h"
+#include "cli/program.h"
+#include "engine/adapter_support.h"
+
+namespace sluice::cli {
+namespace {
+
+const std::string kGolden = SLUICE_SOURCE_DIR "/tests/golden/";
+const std::string kLlama = kGolden + "llama-tiny/checkpoint";
+const std::string kPlain = "plain=" + kGolden + "lora/llama-plain";
+const std::string kPatterns = "patterns=" + kGolden + "lora/llama-patterns";
+
+/// Greedy ids after some others.
+std::string continued(std::vector<std::string> flags) {
+  flags.insert(flags.begin(), {"run", kLlama, "--ids", "5,9,33,7", "--greedy", "--max-new", "8",
+                               "--print-ids", "-q", "--learn", "off"});
+  const Finished run = run_program(flags);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  return run.out;
+}
+
+TEST(Lora, OneIsUsedAndAmongSeveralOneIsChosen) {
+  const std::string base = continued({});
+  const std::string plain = continued({"--lora", kPlain});
+  const std::string patterns = continued({"--lora", kPatterns});
+  EXPECT_NE(plain, base);
+  EXPECT_NE(plain, patterns);
+  const std::vector<std::string> both = {"--lora", kPlain, "--lora", kPatterns, "--use-lora"};
+  const auto chosen = [&](const std::string& name) {
+    std::vector<std::string> flags = both;
+    flags.push_back(name);
+    return continued(flags);
+  };
+  EXPECT_EQ(chosen("plain"), plain);
+  EXPECT_EQ(chosen("patterns"), patterns);
+  EXPECT_EQ(chosen("none"), base);
+}
+
+TEST(Lora, LogitsAreThoseOfTheMergedCheckpoint) {
+  const Json golden = Json::parse(read_file(kGolden + "lora/llama-plain/golden.json"));
+  const Folder folder;
+  const Finished run = run_program({"logits", kLlama, "--ids", joined(golden.at("tokens")), "--out",
+                                    folder / "l.npy", "--lora", kPlain, "--stats-json",
+                                    folder / "s.json", "--learn", "off", "-q"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const std::string found = read_file(folder / "l.npy");
+  const std::string expected = read_file(kGolden + "lora/llama-plain/logits.bin");
+  ASSERT_EQ(found.size(), expected.size() + 128);
+  for (std::size_t at = 0; at < expected.size(); at += sizeof(float)) {
+    float a = 0;
+    float b = 0;
+    std::memcpy(&a, found.data() + 128 + at, sizeof(a));
+    std::memcpy(&b, expected.data() + at, sizeof(b));
+    ASSERT_NEAR(a, b, 1e-3);
+  }
+  const Json statistics = Json::parse(read_file(folder / "s.json"));
+  EXPECT_EQ(statistics.at("adapter_loads"), 1);
+  EXPECT_GT(statistics.at("memory").at("adapters"), 0);
+}
+
+TEST(Lora, WhatIsNotClearIsRefused) {
+  const auto refused = [](std::vector<std::string> flags, int code, const std::string& text) {
+    flags.insert(flags.begin(), {"run", kLlama, "--ids", "1", "--print-ids", "--max-new", "1"});
+    const Finished run = run_program(flags);
+    EXPECT_EQ(run.exit_code, code) << text;
+    EXPECT_NE(run.err.find(text), std::string::npos) << run.err;
+  };
+  refused({"--lora", kPlain, "--lora", kPatterns}, 2, "--use-lora NAME must say which");
+  refused({"--lora", kPlain, "--use-lora", "x"}, 2, "--use-lora x: no --lora has this name");
+  refused({"--use-lora", "x"}, 2, "no --lora has this name");
+  refused({"--lora", "x"}, 2, "expected NAME=DIR, found x");
+  refused({"--lora", "=x"}, 2, "expected NAME=DIR");
+  refused({"--lora", "x=/nowhere"}, 3, "the adapter /nowhere cannot be opened");
+  refused({"--lora", kPlain, "--lora", kPlain, "--use-lora", "plain"}, 2, "two adapters");
+  refused({"--lora", kPlain, "--lora-ram", "1K"}, 2, "--lora-ram: the largest adapter takes");
+}
+
+TEST(Lora, PerplexityIsOfTheAdapter) {
+  const auto measured = [](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"perplexity", kLlama, "--json", "--ids", "5,9,33,7,70,4", "-q",
+                                 "--learn", "off"});
+    const Finished run = run_program(flags);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return Json::parse(run.out).at("perplexity");
+  };
+  EXPECT_NE(measured({"--lora", kPlain}), measured({}));
+  EXPECT_EQ(measured({"--lora", kPlain, "--use-lora", "none"}), measured({}));
+}
+
+TEST(Lora, ABatchHasTheModelOfEachLine) {
+  const engine::TestAdapter adapter(kNano, {"q_proj", "o_proj"}, 4);
+  const Folder folder;
+  std::string lines;
+  for (const std::string model : {"k3-nano", "mine", "other"}) {
+    const Json line = {{"custom_id", model},
+                       {"method", "POST"},
+                       {"url", "/v1/completions"},
+                       {"body",
+                        {{"model", model},
+                         {"prompt", "It was on a dreary night"},
+                         {"temperature", 0},
+                         {"max_tokens", 12}}}};
+    lines += line.dump() + "\n";
+  }
+  write_file(folder / "in.jsonl", lines);
+  const Finished run =
+      run_program({"batch", folder / "in.jsonl", "--model", kNano, "--out", folder / "out.jsonl",
+                   "--lora", "mine=" + adapter.folder().string(), "-q"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  std::map<std::string, Json> results;
+  std::string text = read_file(folder / "out.jsonl");
+  for (std::size_t end; (end = text.find('\n')) != std::string::npos; text.erase(0, end + 1)) {
+    const Json line = Json::parse(text.substr(0, end));
+    results[line["custom_id"]] = line["response"];
+  }
+  EXPECT_EQ(results["mine"]["body"]["model"], "mine");
+  EXPECT_EQ(results["other"]["status_code"], 404);
+  EXPECT_NE(results["mine"]["body"]["choices"], results["k3-nano"]["body"]["choices"]);
+}
+
+}  // namespace
+}  // namespace sluice::cli
