@@ -127,6 +127,13 @@ void add_experts(const engine::LiveStatistics& live, Families& families) {
                  live.expert_hit_rate());
 }
 
+void add_adapters(const engine::AdapterStatistics& adapters, Families& families) {
+  families.counter("sluice_adapter_loads_total", "Adapters read from a drive, each whole",
+                   real(adapters.loads));
+  families.counter("sluice_adapter_evictions_total", "Adapters dropped for the sake of others",
+                   real(adapters.evictions));
+}
+
 void add_passes(const engine::Statistics& engine, Families& families) {
   families.counter("sluice_pass_seconds_total", "Time inside passes through the model",
                    engine.wall_s);
@@ -206,6 +213,7 @@ std::string Metrics::text(const MetricsSnapshot& now, const std::vector<DriveLim
   add_drive_limits(now.live.reads, limits, read);
   add_drive_temperatures(now.engine, read);
   add_token_times(now.engine, read);
+  add_adapters(now.engine.adapters, read);
   add_experts(now.live, read);
   add_passes(now.engine, read);
   add_memory(now, read);

@@ -90,11 +90,10 @@ TEST(Lora, PerplexityIsOfTheAdapter) {
   EXPECT_EQ(measured({"--lora", kPlain, "--use-lora", "none"}), measured({}));
 }
 
-TEST(Lora, ABatchHasTheModelOfEachLine) {
-  const engine::TestAdapter adapter(kNano, {"q_proj", "o_proj"}, 4);
-  const Folder folder;
+/// Requests for the model and each of its adapters, in turn.
+std::string requests_of(const std::vector<std::string>& models) {
   std::string lines;
-  for (const std::string model : {"k3-nano", "mine", "other"}) {
+  for (const std::string& model : models) {
     const Json line = {{"custom_id", model},
                        {"method", "POST"},
                        {"url", "/v1/completions"},
@@ -105,7 +104,56 @@ TEST(Lora, ABatchHasTheModelOfEachLine) {
                          {"max_tokens", 12}}}};
     lines += line.dump() + "\n";
   }
-  write_file(folder / "in.jsonl", lines);
+  return lines;
+}
+
+TEST(Lora, ManyLargeOnesStayWithinTheSmallestBudgetThatIsNamed) {
+#ifdef SLUICE_MEMORY_OF_OTHERS
+  GTEST_SKIP() << "a sanitizer's own memory is no part of any budget";
+#endif
+  const Folder folder;
+  std::vector<std::string> arguments = {"batch", folder / "in.jsonl", "--model", kNano, "-q"};
+  std::vector<std::unique_ptr<engine::TestAdapter>> adapters;
+  std::vector<std::string> names = {"k3-nano"};
+  std::uint64_t each = 0;
+  for (unsigned i = 0; i < 5; ++i) {
+    const std::vector<std::string> targets = {"q_proj", "k_proj", "v_proj", "o_proj"};
+    adapters.push_back(std::make_unique<engine::TestAdapter>(kNano, targets, i, 96));
+    names.push_back("adapter-" + std::to_string(i));
+    arguments.insert(arguments.end(),
+                     {"--lora", names.back() + "=" + adapters.back()->folder().string()});
+    each = fs::file_size(adapters.back()->folder() / "adapter_model.safetensors");
+  }
+  ASSERT_GT(each, 4u << 20);
+  write_file(folder / "in.jsonl", requests_of(names));
+  const auto run = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), arguments.begin(), arguments.end());
+    return run_program(more);
+  };
+  const std::uint64_t room = 2 * each + (4 << 20);  // buffers are rounded up
+  const std::string pool = std::to_string(room);
+  const Finished refused =
+      run({"--lora-ram", pool, "--ram", "1M", "--out", folder / "refused.jsonl"});
+  ASSERT_EQ(refused.exit_code, 4) << refused.err;
+  const std::size_t at = refused.err.find("--ram ");
+  ASSERT_NE(at, std::string::npos);
+  const std::uint64_t ram = std::stoull(refused.err.substr(at + 6)) << 20;
+  EXPECT_GT(ram, room);
+  const Finished done = run({"--lora-ram", pool, "--ram", std::to_string(ram), "--stats-json",
+                             folder / "s.json", "--out", folder / "out.jsonl"});
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  const Json statistics = Json::parse(read_file(folder / "s.json"));
+  // From outside it would be the larger of this and what the test held when it started it.
+  EXPECT_LE(statistics.at("peak_rss_bytes").get<std::uint64_t>(), ram);
+  EXPECT_EQ(statistics.at("adapter_loads"), 5);
+  EXPECT_EQ(statistics.at("adapter_evictions"), 3);
+  EXPECT_LE(statistics.at("memory").at("adapters").get<std::uint64_t>(), room);
+}
+
+TEST(Lora, ABatchHasTheModelOfEachLine) {
+  const engine::TestAdapter adapter(kNano, {"q_proj", "o_proj"}, 4);
+  const Folder folder;
+  write_file(folder / "in.jsonl", requests_of({"k3-nano", "mine", "other"}));
   const Finished run =
       run_program({"batch", folder / "in.jsonl", "--model", kNano, "--out", folder / "out.jsonl",
                    "--lora", "mine=" + adapter.folder().string(), "-q"});

@@ -23,6 +23,7 @@ MetricsSnapshot a_moment() {
   now.engine.reads = now.live.reads;
   now.engine.memory = {{"ring", 6}};
   now.engine.drive_temperatures = {41.0, std::nullopt};
+  now.engine.adapters = {.loads = 5, .evictions = 2};
   now.engine.wall_s = 4;
   now.engine.io_wait_s = 1;
   now.engine.tokens.decode_s = 3;
@@ -45,6 +46,8 @@ TEST(Metrics, TellWhatTheDrivesAndTheEngineDo) {
            "sluice_read_bytes_total{class=\"expert\"} 900",
            "sluice_read_bytes_total{class=\"trunk\"} 0",
            "sluice_expert_hit_rate 0.75",
+           "sluice_adapter_loads_total 5",
+           "sluice_adapter_evictions_total 2",
            "sluice_io_wait_share 0.25",
            "sluice_seconds_per_token 1.5",
            "sluice_predicted_seconds_per_token{end=\"low\"} 1.25",
