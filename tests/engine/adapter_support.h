@@ -80,7 +80,7 @@ struct Module {
   std::uint64_t columns = 0;
 };
 
-/// Those with two dimensions that end in one of `targets`.
+/// Those with two dimensions that end in one of `targets`, but for routed experts.
 inline std::vector<Module> modules_of(const std::filesystem::path& model,
                                       const std::vector<std::string>& targets) {
   std::vector<Module> modules;
@@ -88,6 +88,7 @@ inline std::vector<Module> modules_of(const std::filesystem::path& model,
   EXPECT_TRUE(checkpoint) << checkpoint.error().message;
   checkpoint->for_each([&](std::string_view name, const store::Tensor& tensor) {
     if (tensor.shape.rank != 2 || !name.ends_with(".weight")) return;
+    if (name.find(".experts.") != name.npos) return;
     name.remove_suffix(7);
     for (const std::string& target : targets) {
       if (!name.ends_with("." + target)) continue;

@@ -10,10 +10,19 @@ namespace {
 
 constexpr float kClose = 1e-3f;
 
-const std::vector<std::string> kK3Targets = {
+const std::vector<std::string> kProjections = {
     "q_proj",  "k_proj",   "v_proj",   "o_proj",   "f_a_proj",           "f_b_proj",
     "b_proj",  "g_proj",   "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "gate_proj",
     "up_proj", "down_proj"};
+
+/// Of a checkpoint: those of all projections that there are.
+std::vector<std::string> targets_of(const std::filesystem::path& model) {
+  std::vector<std::string> targets;
+  for (const std::string& each : kProjections) {
+    if (!modules_of(model, {each}).empty()) targets.push_back(each);
+  }
+  return targets;
+}
 
 std::vector<std::int32_t> some_tokens(std::size_t count, std::int32_t vocabulary) {
   std::vector<std::int32_t> tokens;
@@ -58,27 +67,35 @@ INSTANTIATE_TEST_SUITE_P(All, PeftAdapter,
                                            "qwen3moe-attention"),
                          named);
 
-TEST(Adapter, OnK3ComputesWhatTheMergedCheckpointDoes) {
-  const auto model = checkpoint_folder("k3-tiny");
-  const TestAdapter adapter(model, kK3Targets, 1);
-  ASSERT_GT(adapter.modules().size(), 60u);
+class AdapterOn : public ::testing::TestWithParam<const char*> {};
+
+/// Every projection that the architecture has.
+TEST_P(AdapterOn, ComputesWhatTheMergedCheckpointDoes) {
+  const auto model = checkpoint_folder(GetParam());
+  const TestAdapter adapter(model, targets_of(model), 1);
+  ASSERT_GE(adapter.modules().size(), 8u);
   const TemporaryFolder folder;
   merge(model, adapter, folder.path());
-  EngineOptions options = with_adapters("k3-tiny", {});
+  EngineOptions options = with_adapters(GetParam(), {});
   options.model = folder.path();
   const auto merged = Engine::open(options);
   ASSERT_TRUE(merged) << merged.error().message;
-  const auto engine = Engine::open(with_adapters("k3-tiny", {{"x", adapter.folder()}}));
+  const auto engine = Engine::open(with_adapters(GetParam(), {{"x", adapter.folder()}}));
   ASSERT_TRUE(engine) << engine.error().message;
-  const auto tokens = some_tokens(40, 500);
+  const auto tokens = some_tokens(40, 80);
   const std::vector<float> expected = logits_with(**merged, 0, tokens);
   EXPECT_LT(farthest(logits_with(**engine, 1, tokens), expected), kClose);
   EXPECT_GT(farthest(logits_with(**engine, 0, tokens), expected), 0.1f);
 }
 
+INSTANTIATE_TEST_SUITE_P(All, AdapterOn,
+                         ::testing::Values("k3-tiny", "kl-tiny", "deepseek-tiny", "gemma3-tiny",
+                                           "gpt-oss-tiny", "mixtral-tiny", "kimi-k2-tiny"),
+                         named);
+
 TEST(Adapter, TheModelAloneHasTheBitsThatItHasWithoutAdapters) {
   const auto model = checkpoint_folder("k3-tiny");
-  const TestAdapter adapter(model, kK3Targets, 1);
+  const TestAdapter adapter(model, targets_of(model), 1);
   const auto tokens = some_tokens(40, 500);
   const auto alone = Engine::open(with_adapters("k3-tiny", {}));
   const auto beside = Engine::open(with_adapters("k3-tiny", {{"x", adapter.folder()}}));
@@ -91,10 +108,8 @@ TEST(Adapter, TheModelAloneHasTheBitsThatItHasWithoutAdapters) {
 class AdapterBits : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(AdapterBits, Promise2EveryBudgetThreadCountAndChunk) {
-  const bool is_k3 = GetParam() == std::string("k3-tiny");
-  const TestAdapter adapter(
-      checkpoint_folder(GetParam()),
-      is_k3 ? kK3Targets : std::vector<std::string>{"q_proj", "o_proj", "up_proj", "down_proj"}, 2);
+  const auto model = checkpoint_folder(GetParam());
+  const TestAdapter adapter(model, targets_of(model), 2);
   EngineOptions options = with_adapters(GetParam(), {{"x", adapter.folder()}});
   const auto tokens = some_tokens(45, 80);
   const auto engine = Engine::open(options);
