@@ -41,6 +41,9 @@ ModelPlaces places_of(const ComputeOptions& options) {
   for (const fs::path& further : options.model_folders) {
     places.folders.push_back(folder_of(further));
   }
+  for (const engine::AdapterSource& adapter : options.adapters) {
+    places.folders.push_back(adapter.folder);
+  }
   if (const auto index = store::find_pack_index(options.model); index && *index) {
     store::FaultList ignored;
     const auto pack = store::read_pack_index(**index, ignored);

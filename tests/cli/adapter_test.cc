@@ -78,6 +78,17 @@ TEST(Lora, WhatIsNotClearIsRefused) {
   refused({"--lora", kPlain, "--lora-ram", "1K"}, 2, "--lora-ram: the largest adapter takes");
 }
 
+TEST(Lora, NoFileOfAnAdapterIsWrittenOver) {
+  const engine::TestAdapter adapter(kLlama, {"q_proj"}, 4);
+  const std::string config = (adapter.folder() / "adapter_config.json").string();
+  const std::string before = read_file(config);
+  const Finished run =
+      run_program({"run", kLlama, "--ids", "1", "--print-ids", "--max-new", "1", "--lora",
+                   "x=" + adapter.folder().string(), "--stats-json", config});
+  EXPECT_EQ(run.exit_code, 2) << run.err;
+  EXPECT_EQ(read_file(config), before);
+}
+
 TEST(Lora, PerplexityIsOfTheAdapter) {
   const auto measured = [](std::vector<std::string> flags) {
     flags.insert(flags.begin(), {"perplexity", kLlama, "--json", "--ids", "5,9,33,7,70,4", "-q",
