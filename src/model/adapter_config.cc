@@ -14,7 +14,7 @@ constexpr double kMostAlpha = 1e9;
 /// Says nothing: null, false, or empty.
 bool is_off(const nlohmann::json& value) {
   return value.is_null() || value == false || (value.is_structured() && value.empty()) ||
-         value == "";
+         (value.is_string() && value.get_ref<const std::string&>().empty());
 }
 
 /// A pattern is a regular expression to PEFT. Those that are in use are names of modules, in which

@@ -104,19 +104,19 @@ class TestAdapter {
   static constexpr std::size_t kRank = 4;
 
   TestAdapter(const std::filesystem::path& model, const std::vector<std::string>& targets,
-              unsigned seed, std::size_t rank = kRank)
-      : rank_(rank), modules_(modules_of(model, targets)) {
-    config = {{"peft_type", "LORA"},       {"r", rank_},        {"lora_alpha", 6},
+              unsigned seed)
+      : modules_(modules_of(model, targets)) {
+    config = {{"peft_type", "LORA"},       {"r", kRank},        {"lora_alpha", 6},
               {"target_modules", targets}, {"bias", "none"},    {"task_type", "CAUSAL_LM"},
               {"fan_in_fan_out", false},   {"use_dora", false}, {"modules_to_save", nullptr},
               {"lora_dropout", 0.1}};
     std::mt19937 random(seed);
     for (const Module& module : modules_) {
       const std::string name = "base_model.model." + module.name;
-      file.add(name + ".lora_A.weight", {rank_, module.columns},
-               values(rank_ * module.columns, module.columns, random));
-      file.add(name + ".lora_B.weight", {module.rows, rank_},
-               values(module.rows * rank_, rank_, random));
+      file.add(name + ".lora_A.weight", {kRank, module.columns},
+               values(kRank * module.columns, module.columns, random));
+      file.add(name + ".lora_B.weight", {module.rows, kRank},
+               values(module.rows * kRank, kRank, random));
     }
     write();
   }
@@ -141,13 +141,13 @@ class TestAdapter {
     };
     const std::vector<float> a = floats(".lora_A.weight");
     const std::vector<float> b = floats(".lora_B.weight");
-    const double scale = config["lora_alpha"].get<double>() / static_cast<double>(rank_);
+    const double scale = config["lora_alpha"].get<double>() / static_cast<double>(kRank);
     std::vector<double> product(module.rows * module.columns);
     for (std::uint64_t row = 0; row < module.rows; ++row) {
       for (std::uint64_t column = 0; column < module.columns; ++column) {
-        for (std::size_t r = 0; r < rank_; ++r) {
+        for (std::size_t r = 0; r < kRank; ++r) {
           product[row * module.columns + column] +=
-              scale * static_cast<double>(b[row * rank_ + r]) *
+              scale * static_cast<double>(b[row * kRank + r]) *
               static_cast<double>(a[r * module.columns + column]);
         }
       }
@@ -166,7 +166,6 @@ class TestAdapter {
     return values;
   }
 
-  std::size_t rank_;
   TemporaryFolder folder_;
   std::vector<Module> modules_;
 };
