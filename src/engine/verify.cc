@@ -87,7 +87,8 @@ class TensorPieces {
     }
     if (tensor_ == tensors_.size()) return std::nullopt;
     const store::Tensor& tensor = tensors_[tensor_].tensor;
-    const std::uint64_t length = std::min(kPieceBytes, tensor.bytes - at_);
+    const std::uint64_t whole_blocks = kPieceBytes - kPieceBytes % bytes_of(tensor.dtype);
+    const std::uint64_t length = std::min(whole_blocks, tensor.bytes - at_);
     const std::uint64_t offset = tensor.offset + std::exchange(at_, at_ + length);
     return io::Extent{files_[tensor.file], offset, length};
   }

@@ -100,11 +100,15 @@ struct Mxfp4Blocks {
   static constexpr std::size_t kBytes = 17;
   template <class Adder>
   static HWY_INLINE void decode(const std::uint8_t* block, Adder& adder) {
-    // Twice the values of E2M1, so that they are whole; the scale is halved.
+    // Twice the values of E2M1, so that they are whole; the scale is halved. One of 255 stands for
+    // no number: as NaN it makes the row's product NaN whatever the codes are, which ends the pass.
+    constexpr std::uint32_t kNan = 0x7FC00000;
     alignas(16) static constexpr std::int8_t kTable[16] = {0, 1,  2,  3,  4,  6,  8,  12,
                                                            0, -1, -2, -3, -4, -6, -8, -12};
     const std::uint32_t exponent = block[0];
-    const std::uint32_t bits = exponent < 2 ? 0x00200000u << exponent : (exponent - 1) << 23;
+    const std::uint32_t bits = exponent == 255 ? kNan
+                               : exponent < 2  ? 0x00200000u << exponent
+                                               : (exponent - 1) << 23;
     const Floats scale = hn::BitCast(FloatTag(), hn::Set(BitsTag(), bits));
     const Codes16 table = hn::Load(Codes16Tag(), kTable);
     add_from_table<0>(table, load16(block + 1), scale, adder);

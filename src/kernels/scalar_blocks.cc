@@ -26,10 +26,13 @@ float half_at(const Byte* at) {
   return from_f16(bits);
 }
 
-/// 2^(byte - 128), for a table of twice the values.
+/// 2^(byte - 128), for a table of twice the values; NaN for 255, which stands for no number.
 float half_of_e8m0(Byte byte) {
+  constexpr std::uint32_t kNan = 0x7FC00000;
   const std::uint32_t bits = byte;
-  return std::bit_cast<float>(bits < 2 ? 0x00200000u << bits : (bits - 1) << 23);
+  return std::bit_cast<float>(bits == 255 ? kNan
+                              : bits < 2  ? 0x00200000u << bits
+                                          : (bits - 1) << 23);
 }
 
 float number(int value) { return static_cast<float>(value); }

@@ -71,8 +71,11 @@ std::string openai_error(const ApiError& error) {
 }
 
 std::string anthropic_error(const ApiError& error) {
-  const text::Json json = {
-      {"type", "error"}, {"error", {{"type", anthropic_type(error)}, {"message", error.message}}}};
+  // There is no code in this form: clients that shorten a conversation look for these words.
+  const bool too_long = error.code == "context_length_exceeded";
+  const std::string message = (too_long ? "prompt is too long: " : "") + error.message;
+  const text::Json json = {{"type", "error"},
+                           {"error", {{"type", anthropic_type(error)}, {"message", message}}}};
   return dump(json);
 }
 

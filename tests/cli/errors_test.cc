@@ -306,6 +306,13 @@ TEST(Usage, AContextThatTheModelWasNotMadeForIsRefused) {
                  {"--ctx 1048577", "at most 1048576 positions"});
 }
 
+TEST(Memory, MoreThanTheMachineHasIsSaid) {
+  const Finished run =
+      run_program({"run", kTiny, "--ids", "1,2", "--max-new", "1", "--greedy", "--ram", "100T"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_NE(run.err.find("--ram 100 TiB: more than"), std::string::npos) << run.err;
+}
+
 TEST(Memory, APromptLongerThanTheContextIsRefusedNotCut) {
   expect_failure(run_program({"run", kTiny, "--ids", "1,2,3,4,5", "--ctx", "4"}), 4,
                  {"5 tokens", "context of 4", "--ctx"});

@@ -42,6 +42,20 @@ TEST(BadModel, Promise6AScaleByteThatIsNoNumberNamesLayerAndExpert) {
   EXPECT_NE(message.find("255"), std::string::npos) << message;
 }
 
+TEST(BadModel, Promise6AScaleByteOfGgufsMxfp4ThatIsNoNumberNamesLayerAndExpert) {
+  const CheckpointCopy copy("gguf-gpt-oss-tiny");
+  copy.change_tensor("blk.1.ffn_down_exps.weight", [](std::vector<char>& bytes) {
+    constexpr std::size_t kBlock = 17;
+    for (std::size_t block = 0; block < bytes.size(); block += kBlock) {
+      bytes[block] = '\xff';
+      // Only zeros: nothing but the scale tells that these are no numbers.
+      std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(block + 1), kBlock - 1, '\0');
+    }
+  });
+  const std::string message = complaint(copy, ErrorKind::number);
+  EXPECT_NE(message.find("layer 1, expert"), std::string::npos) << message;
+}
+
 TEST(BadModel, Promise6ANanInTheTrunkNamesTheLayer) {
   const CheckpointCopy copy("k3-tiny");
   copy.change_tensor(kLayers + "5.self_attn.o_proj.weight", [](std::vector<char>& bytes) {

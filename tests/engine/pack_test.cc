@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "engine/checkpoint_copy.h"
 #include "engine/pack_support.h"
 #include "io/fault_reader.h"
 
@@ -437,6 +438,33 @@ TEST_F(VerifyCheckpoint, Promise6NumbersThatAreNoneAreNamed) {
   for (const VerifyFault& fault : report->listed) all += fault.message + "\n";
   for (const std::string& text :
        {scale, matrix, vector, std::string("255"), std::string("2 of its")}) {
+    EXPECT_NE(all.find(text), std::string::npos) << text << " not in " << all;
+  }
+}
+
+TEST(VerifyGguf, Promise6ScalesOfBlocksThatAreNoNumbersAreNamed) {
+  const CheckpointCopy copy("gguf-qwen3moe-tiny");
+  const auto checkpoint = store::Checkpoint::open(copy.folder());
+  ASSERT_TRUE(checkpoint);
+  EXPECT_EQ(verify_quietly(copy.folder())->faults, 0u);
+  const std::string mxfp4 = "blk.0.ffn_down_exps.weight";
+  const std::string q8_0 = "blk.1.attn_q.weight";
+  const auto overwrite = [&](const std::string& name, std::size_t block, std::string_view bytes) {
+    const auto tensor = checkpoint->find(name);
+    ASSERT_TRUE(tensor);
+    std::fstream file(checkpoint->files()[tensor->file].path,
+                      std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>(tensor->offset + block * bytes_of(tensor->dtype)));
+    file << bytes;
+  };
+  overwrite(mxfp4, 2, "\xFF");
+  overwrite(q8_0, 3, std::string_view("\0\x7E", 2));
+  overwrite(q8_0, 1, std::string_view("\0\xFC", 2));
+  const auto report = verify_quietly(copy.folder());
+  ASSERT_EQ(report->faults, 2u);
+  std::string all;
+  for (const VerifyFault& fault : report->listed) all += fault.message + "\n";
+  for (const std::string& text : {mxfp4, q8_0, std::string("2 of its Q8_0 scales are NaN")}) {
     EXPECT_NE(all.find(text), std::string::npos) << text << " not in " << all;
   }
 }

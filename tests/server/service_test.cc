@@ -187,6 +187,14 @@ TEST_F(TheServer, APromptBeyondTheContextIsRefused) {
   const Answered answer = post(port(), "/v1/chat/completions", chat(text));
   EXPECT_EQ(answer.status, 400);
   EXPECT_EQ(answer.json()["error"]["code"], "context_length_exceeded");
+  const Answered completion = post(port(), "/v1/completions", complete(text));
+  EXPECT_EQ(completion.status, 400);
+  EXPECT_EQ(completion.json()["error"]["code"], "context_length_exceeded");
+  // That API has no codes: clients go by the words.
+  const Answered messages = post(port(), "/v1/messages", chat(text, {{"max_tokens", 4}}));
+  EXPECT_EQ(messages.status, 400) << messages.body;
+  const std::string message = messages.json()["error"]["message"];
+  EXPECT_EQ(message.find("prompt is too long: "), 0u) << message;
 }
 
 TEST_F(TheServer, HostileJsonIsRefused) {
