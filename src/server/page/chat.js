@@ -65,10 +65,11 @@ class Chat {
     this.talk = byId("talk");
     this.running = null;   // the answer that is being written: { id, answer, box, abort, began }
     this.follows = true;   // the end is in view, and stays there
+    this.placed = 0;       // where the talk was scrolled to when it was last followed
     this.onChange = () => {};
     this.talk.onscroll = () => this.look();
     new ResizeObserver(() => this.follow()).observe(this.talk);
-    byId("newest").onclick = () => { this.follows = true; this.follow(); byId("text").focus(); };
+    byId("newest").onclick = () => { this.toEnd(); byId("text").focus(); };
     // A reload in the middle of an answer: what came is there, the rest was not waited for.
     for (const turn of this.turns) if (turn.role === "assistant" && turn.open) Object.assign(turn, { open: false, stopped: true, note: "Interrupted" });
     for (const turn of this.turns) this.show(turn);
@@ -87,8 +88,16 @@ class Chat {
     byId("newest").hidden = this.follows;
   }
   follow() {
+    // Who has scrolled up since the last time reads above. The event that says so may still be on its way.
+    if (this.talk.scrollTop < this.placed - 1) this.look();
     if (this.follows) this.talk.scrollTop = this.talk.scrollHeight;
+    this.placed = this.talk.scrollTop;
     byId("newest").hidden = this.follows;
+  }
+  toEnd() {
+    this.follows = true;
+    this.placed = 0;
+    this.follow();
   }
 
   show(turn) {
@@ -144,6 +153,7 @@ class Chat {
     this.turns = [];
     this.save();
     this.talk.replaceChildren(byId("hello"));
+    this.placed = 0;
     byId("hello").hidden = false;
     byId("told").replaceChildren();
     this.onChange();
@@ -155,9 +165,8 @@ class Chat {
     const box = this.show(answer);
     const run = this.running = { id: null, answer, box, abort: new AbortController(), began: performance.now(), place: null };
     byId("told").replaceChildren();
-    this.follows = true;
     box.wait("Waiting for the model");
-    this.follow();
+    this.toEnd();
     this.save();
     this.onChange();
     try {
