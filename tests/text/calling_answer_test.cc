@@ -146,6 +146,22 @@ TEST(CallingAnswer, ThatMayBeATextIsOneOrTheOther) {
   }
 }
 
+TEST(CallingAnswer, AlternativesThatLeadToTheSamePlaceDoNotMultiply) {
+  Json parameters = {{"type", "object"}, {"additionalProperties", false}, {"required", {"a"}}};
+  parameters["properties"]["a"]["$ref"] = "#/$defs/0";
+  for (int i = 0; i < 60; ++i) {
+    const Json next = {{"$ref", "#/$defs/" + std::to_string(i + 1)}};
+    parameters["$defs"][std::to_string(i)]["anyOf"] = {next, {{"allOf", {next}}}};
+  }
+  parameters["$defs"]["60"]["const"] = "aye";
+  const Json tools = {tool("t", parameters, true)};
+  Random random(8);
+  const auto answer = write(random, {.tools = &tools, .must_call = true}, false);
+  ASSERT_TRUE(answer);
+  ASSERT_FALSE(answer->calls.empty());
+  EXPECT_EQ(answer->calls[0].arguments, "{\"a\": \"aye\"}");
+}
+
 TEST(CallingAnswer, NamesWhatIsWrongWithAStrictTool) {
   const auto fault = [](const Json& parameters) {
     const Json tools = {tool("t", parameters, true)};
