@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "base/buffer.h"
-#include "base/log.h"
 #include "base/memory_info.h"
 #include "base/size.h"
 #include "weights/expert_activity.h"
@@ -112,15 +111,6 @@ tl::unexpected<Error> no_room_for_saved(const EngineOptions& options, std::uint6
       flag_for(ram - free + options.saved_states));
 }
 
-/// Memory that is not there cannot be a budget: weights that were kept in it would be swapped out.
-std::uint64_t within_machine(std::uint64_t ram) {
-  const std::uint64_t most = memory_limit().value_or(total_memory());
-  if (most == 0 || ram <= most) return ram;
-  log_note("--ram {}: more than {} has, {}: held to that", format_size(ram),
-            memory_limit() ? "the control group" : "the machine", format_size(most));
-  return most;
-}
-
 }  // namespace
 
 std::uint64_t program_memory() {
@@ -144,7 +134,7 @@ Result<Budget> draw_up_budget(const EngineOptions& options, const model::Archite
                               const AdapterNeeds& adapters, std::uint64_t program) {
   SLUICE_TRY(check_adapter_ram(options, adapters));
   Budget budget;
-  budget.ram = options.ram ? within_machine(*options.ram) : program + available_memory() / 4 * 3;
+  budget.ram = options.ram.value_or(program + available_memory() / 4 * 3);
   const std::uint64_t weights = weights::smallest_budget(architecture.blueprint().blocks, reader);
   const auto needs = [&](std::size_t chunk) {
     return needs_for(options, architecture, threads, thread_stacks, adapters, program, chunk);

@@ -15,6 +15,9 @@
 
 namespace sluice::engine {
 
+struct Budget;
+class TracedReader;
+
 /// Where a feed() is, for progress displays. Called often; must be quick.
 struct Progress {
   std::size_t tokens_done = 0;  ///< of this feed(), whole chunks
@@ -88,6 +91,8 @@ class Engine {
   void mind_memory();
   void predict_run(Statistics& now) const;
   Engine(EngineOptions options, std::unique_ptr<Parts> parts);
+  static Status furnish(Parts& parts, const EngineOptions& options, const Budget& budget,
+                        TracedReader* traced);
   Result<std::span<const float>> feed_with(model::SequenceState& sequence,
                                            std::span<const std::int32_t> tokens,
                                            const FeedOptions& options,

@@ -143,8 +143,10 @@ Result<std::unique_ptr<Host>> Host::start(HostOptions options) {
   model.drive_limits = options.drive_limits;
   for (const auto& adapter : options.engine.adapters) {
     model.adapters.push_back(adapter.name);
+    // Without a folder of state no answer is kept.
     const auto number = static_cast<std::uint32_t>(model.adapters.size());
-    model.adapter_digests.push_back(parts->engine->adapter_digest(number));
+    const bool identified = options.engine.identify;
+    model.adapter_digests.push_back(identified ? parts->engine->adapter_digest(number) : number);
   }
   model.tokenizer = &parts->tokenizer;
   if (const auto format = text::ChatFormat::detect(parts->tokenizer)) model.format = *format;

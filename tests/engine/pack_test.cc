@@ -446,7 +446,7 @@ TEST(VerifyGguf, Promise6ScalesOfBlocksThatAreNoNumbersAreNamed) {
   const CheckpointCopy copy("gguf-qwen3moe-tiny");
   const auto checkpoint = store::Checkpoint::open(copy.folder());
   ASSERT_TRUE(checkpoint);
-  EXPECT_EQ(verify_quietly(copy.folder())->faults, 0u);
+  const std::uint64_t before = verify_quietly(copy.folder())->faults;  // it has no tokenizer
   const std::string mxfp4 = "blk.0.ffn_down_exps.weight";
   const std::string q8_0 = "blk.1.attn_q.weight";
   const auto overwrite = [&](const std::string& name, std::size_t block, std::string_view bytes) {
@@ -461,7 +461,7 @@ TEST(VerifyGguf, Promise6ScalesOfBlocksThatAreNoNumbersAreNamed) {
   overwrite(q8_0, 3, std::string_view("\0\x7E", 2));
   overwrite(q8_0, 1, std::string_view("\0\xFC", 2));
   const auto report = verify_quietly(copy.folder());
-  ASSERT_EQ(report->faults, 2u);
+  ASSERT_EQ(report->faults, before + 2);
   std::string all;
   for (const VerifyFault& fault : report->listed) all += fault.message + "\n";
   for (const std::string& text : {mxfp4, q8_0, std::string("2 of its Q8_0 scales are NaN")}) {
