@@ -51,7 +51,10 @@ std::string_view name_of(ChatMessage::Role role) {
   return "";
 }
 
-Result<std::vector<Segment>> render_k2(const ChatRequest& request) {
+// Of K2-Instruct-0905's template and those after it.
+constexpr std::string_view kK2System = "You are Kimi, an AI assistant created by Moonshot AI.";
+
+Result<std::vector<Segment>> render_k2(const ChatRequest& request, bool thinks) {
   SLUICE_ASSIGN(const std::vector<ChatMessage> messages, plain_messages(request));
   std::vector<Segment> segments;
   const auto open = [&](std::string_view role, std::string_view name) {
@@ -59,9 +62,19 @@ Result<std::vector<Segment>> render_k2(const ChatRequest& request) {
     segments.push_back({std::string(name), false});
     segments.push_back({"<|im_middle|>", true});
   };
+  const bool has_system = !messages.empty() && messages.front().role == ChatMessage::Role::system;
+  if (request.begins && !has_system) {
+    open("system", "system");
+    segments.emplace_back().text = kK2System;
+    segments.push_back({"<|im_end|>", true});
+  }
   for (const ChatMessage& message : messages) {
     const std::string_view role = name_of(message.role);
     open(role, message.name.empty() ? role : message.name);
+    if (thinks && message.role == ChatMessage::Role::assistant) {
+      segments.push_back({"<think>", true});  // thoughts of earlier turns are not kept
+      segments.push_back({"</think>", true});
+    }
     for (const std::string& part : message.content) {
       if (!part.empty()) segments.push_back({part, false});
     }
@@ -71,8 +84,7 @@ Result<std::vector<Segment>> render_k2(const ChatRequest& request) {
   return segments;
 }
 
-Result<std::vector<Segment>> render_chatml(const ChatRequest& request,
-                                           const std::string& default_system) {
+Result<std::vector<Segment>> render_chatml(const ChatRequest& request) {
   SLUICE_ASSIGN(const std::vector<ChatMessage> messages, plain_messages(request));
   std::vector<Segment> segments;
   const auto add = [&](std::string_view role, std::string_view content) {
@@ -80,39 +92,23 @@ Result<std::vector<Segment>> render_chatml(const ChatRequest& request,
     segments.push_back(
         {fmt::format("{}\n{}", role, content), false});  // one text: ids depend on it
   };
-  const auto end = [&] {
-    segments.push_back({"<|im_end|>", true});
-    segments.push_back({"\n", false});
-  };
-  const bool has_system = !messages.empty() && messages.front().role == ChatMessage::Role::system;
-  if (request.begins && !has_system && !default_system.empty()) {
-    add("system", default_system);
-    end();
-  }
   for (const ChatMessage& message : messages) {
     std::string content;
     for (const std::string& part : message.content) content += part;
     add(name_of(message.role), content);
-    end();
+    segments.push_back({"<|im_end|>", true});
+    segments.push_back({"\n", false});
   }
   if (request.generation_prompt) add("assistant", "");
   return segments;
 }
 
-/// The system message that a ChatML template writes for a conversation without one: literal text
-/// between its markers.
-std::string default_system_of(std::string_view chat_template) {
-  for (const std::string_view begin : {"<|im_start|>system\n", "<|im_start|>system\\n"}) {
-    const std::size_t at = chat_template.find(begin);
-    if (at == std::string_view::npos) continue;
-    const std::string_view rest = chat_template.substr(at + begin.size());
-    const std::string_view text = rest.substr(0, rest.find("<|im_end|>"));
-    // Quotes and braces: the text goes on with an expression, and is none of its own.
-    if (text.size() < rest.size() && text.find_first_of("'\"{}\\") == std::string_view::npos) {
-      return std::string(text);
-    }
-  }
-  return "";
+/// The built-in format. K2's template has no say in it but for one thing: that of K2-Thinking gives
+/// each answer a place for what was thought before it.
+ChatFormat k2_format(const Tokenizer& tokenizer) {
+  static constexpr std::array<std::string_view, 2> kThink = {"<think>", "</think>"};
+  const bool thinks = tokenizer.chat_template().find("<think></think>") != std::string::npos;
+  return ChatFormat(ChatFormat::Kind::kimi_k2, thinks && has_all(tokenizer, kThink));
 }
 
 }  // namespace
@@ -133,19 +129,23 @@ Result<ChatFormat> ChatFormat::detect(const Tokenizer& tokenizer) {
   static constexpr std::array<std::string_view, 5> kK2 = {
       "<|im_system|>", "<|im_user|>", "<|im_assistant|>", "<|im_middle|>", "<|im_end|>"};
   if (has_all(tokenizer, kK3)) return ChatFormat(Kind::kimi_k3);
-  if (has_all(tokenizer, kK2)) return ChatFormat(Kind::kimi_k2);
-  std::string problem;
+  static constexpr std::array<std::string_view, 2> kChatMl = {"<|im_start|>", "<|im_end|>"};
+  const bool is_k2 = has_all(tokenizer, kK2);
   if (!tokenizer.chat_template().empty()) {
     auto chat = make_jinja_chat(tokenizer);
     if (chat) return ChatFormat(std::make_shared<const JinjaChat>(std::move(*chat)));
-    problem = chat.error().message;
+    if (!is_k2) {
+      return fail(
+          ErrorKind::usage,
+          "{}; Sluice cannot write this model's conversations, and writes none that the "
+          "model was not made for: use it without chat (`sluice run -p TEXT`, or --ids with "
+          "a conversation made elsewhere; over HTTP, /v1/completions)",
+          chat.error().message);
+    }
+    log_note("{}; conversations are written as Sluice knows Kimi K2's", chat.error().message);
   }
-  static constexpr std::array<std::string_view, 2> kChatMl = {"<|im_start|>", "<|im_end|>"};
-  if (has_all(tokenizer, kChatMl)) {
-    if (!problem.empty()) log_note("{}; conversations are written as plain ChatML", problem);
-    return ChatFormat(Kind::chatml, default_system_of(tokenizer.chat_template()));
-  }
-  if (!problem.empty()) return fail(ErrorKind::usage, "{}; use it without chat", problem);
+  if (is_k2) return k2_format(tokenizer);
+  if (has_all(tokenizer, kChatMl)) return ChatFormat(Kind::chatml);
   return fail(
       ErrorKind::usage,
       "the model's special tokens belong to no chat format that Sluice knows (Kimi K3, Kimi "
@@ -157,9 +157,9 @@ Result<std::vector<Segment>> ChatFormat::render(const ChatRequest& request) cons
     case Kind::kimi_k3:
       return render_k3(request);
     case Kind::kimi_k2:
-      return render_k2(request);
+      return render_k2(request, thinks_);
     case Kind::chatml:
-      return render_chatml(request, default_system_);
+      return render_chatml(request);
     case Kind::jinja:
       return render_jinja(*jinja_, request);
   }

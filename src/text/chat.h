@@ -21,7 +21,7 @@ struct JinjaChat;
 /// its own, so where segments begin and end decides token ids.
 struct Segment {
   std::string text;
-  bool control;
+  bool control = false;
 };
 
 /// What to render.
@@ -62,14 +62,15 @@ class ChatFormat {
     chatml,   ///< <|im_start|>user, a new line ... <|im_end|>: SmolLM2, Qwen and many others
   };
 
-  /// Chooses by the names of the tokenizer's special tokens, for Kimi's; else the tokenizer's own
-  /// template. Where that is not understood, chatml if the tokenizer has its markers (which is said
-  /// in a note), with the template's default system message. Fails with ErrorKind::usage if they
-  /// belong to no format that Sluice knows.
+  /// kimi_k3 by the names of the tokenizer's special tokens; else the tokenizer's own template.
+  /// Without one, kimi_k2 or chatml if the tokenizer has its markers. A template that is not
+  /// understood is no reason to write what the model never saw: ErrorKind::usage with its line; but
+  /// for kimi_k2, whose template is known well enough to do without (which is said in a note). So
+  /// fails a tokenizer whose tokens belong to no format that Sluice knows.
   static Result<ChatFormat> detect(const Tokenizer& tokenizer);
-  /// `default_system`: of chatml, the system message of a conversation that has none; empty: none.
-  explicit ChatFormat(Kind kind, std::string default_system = {})
-      : kind_(kind), default_system_(std::move(default_system)) {}
+  /// `thinks`: of kimi_k2, whether the model is one that thinks, so that each of its answers has a
+  /// place for what it thought (K2-Thinking).
+  explicit ChatFormat(Kind kind, bool thinks = false) : kind_(kind), thinks_(thinks) {}
   explicit ChatFormat(std::shared_ptr<const JinjaChat> chat)
       : kind_(Kind::jinja), jinja_(std::move(chat)) {}
 
@@ -77,6 +78,7 @@ class ChatFormat {
 
   /// The conversation as segments, none of them empty. Fails with ErrorKind::usage, naming the
   /// field, on whatever the format cannot say: never is a part of a request left out in silence.
+  /// (What the model thought before earlier answers is no part: the makers of models leave it out.)
   /// `thinking` and `effort` mean nothing to kimi_k2 and chatml, which also know no tools here:
   /// these are refused.
   Result<std::vector<Segment>> render(const ChatRequest& request) const;
@@ -87,7 +89,7 @@ class ChatFormat {
 
  private:
   Kind kind_;
-  std::string default_system_;
+  bool thinks_ = false;
   std::shared_ptr<const JinjaChat> jinja_;
 };
 

@@ -22,10 +22,10 @@ Result<Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
   const auto config_path = folder / "tokenizer_config.json";
   SLUICE_ASSIGN(const std::string config, read_small_file(config_path, kConfigLimit));
   SLUICE_ASSIGN(const std::string ranks, read_small_file(ranks_path, kRanksLimit));
-  return parse(ranks, config, ranks_path.native(), config_path.native());
+  return parse(ranks, config, read_chat_files(folder), ranks_path.native(), config_path.native());
 }
 
-Result<Tokenizer> Tokenizer::parse(std::string_view ranks, std::string_view config,
+Result<Tokenizer> Tokenizer::parse(std::string_view ranks, std::string_view config, ChatFiles chat,
                                    std::string_view ranks_name, std::string_view config_name) {
   SLUICE_ASSIGN(Vocabulary vocabulary, Vocabulary::parse(ranks, ranks_name));
   SLUICE_ASSIGN(const std::vector<std::string> specials,
@@ -38,6 +38,9 @@ Result<Tokenizer> Tokenizer::parse(std::string_view ranks, std::string_view conf
     tokenizer.controls_.add(specials[i], static_cast<std::int32_t>(first + i));
   }
   SLUICE_TRY(tokenizer.controls_.index(config_name));
+  tokenizer.chat_template_ = std::move(chat.chat_template);
+  tokenizer.begin_ = std::move(chat.begin);
+  tokenizer.end_ = std::move(chat.end);
   return tokenizer;
 }
 

@@ -14,6 +14,7 @@
 #include "base/function_ref.h"
 #include "base/result.h"
 #include "text/byte_pairs.h"
+#include "text/chat_files.h"
 #include "text/merges.h"
 #include "text/normalizer.h"
 #include "text/spellings.h"
@@ -36,11 +37,13 @@ class Tokenizer {
     as_control,  ///< the token itself, leftmost and longest: for trusted text only
   };
 
-  /// Reads tiktoken.model and tokenizer_config.json in `folder`.
+  /// Reads tiktoken.model, tokenizer_config.json and the chat template (read_chat_files()) in
+  /// `folder`.
   /// Fails with ErrorKind::model_files, naming the file and the place.
   static Result<Tokenizer> load(const std::filesystem::path& folder);
   /// The same from the files' texts; the names are for messages.
   static Result<Tokenizer> parse(std::string_view ranks, std::string_view config,
+                                 ChatFiles chat = {},
                                  std::string_view ranks_name = "tiktoken.model",
                                  std::string_view config_name = "tokenizer_config.json");
 

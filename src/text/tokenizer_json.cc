@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "text/json.h"
+#include "text/chat_files.h"
 #include "text/json_fields.h"
 #include "text/small_file.h"
 #include "text/tokenizer_builder.h"
@@ -17,7 +17,6 @@ namespace {
 
 // The largest in the field have some 30 MB.
 constexpr std::uint64_t kTokenizerLimit = std::uint64_t{128} << 20;
-constexpr std::uint64_t kConfigLimit = std::uint64_t{8} << 20;
 constexpr std::size_t kMostIds = std::size_t{1} << 22;
 
 using Object = nlohmann::json;
@@ -169,35 +168,7 @@ Status add_tokens(Lists& lists, const Model& model, const std::map<std::size_t, 
   return {};
 }
 
-/// A token of tokenizer_config.json: a string, or an object with its content.
-std::string token_of(const Json& config, const char* name) {
-  const auto found = config.find(name);
-  if (found == config.end()) return "";
-  if (found->is_string()) return found->get<std::string>();
-  const auto content = found->is_object() ? found->find("content") : found->end();
-  return found->is_object() && content != found->end() && content->is_string()
-             ? content->get<std::string>()
-             : "";
-}
-
 }  // namespace
-
-ChatFiles read_chat_files(const std::filesystem::path& folder) {
-  ChatFiles files;
-  const auto path = folder / "tokenizer_config.json";
-  if (const auto text = read_small_file(path, kConfigLimit)) {
-    const auto root = parse_json(*text, path.native(), ErrorKind::model_files);
-    if (root && root->is_object()) {
-      files.chat_template = token_of(*root, "chat_template");
-      files.begin = token_of(*root, "bos_token");
-      files.end = token_of(*root, "eos_token");
-    }
-  }
-  if (auto text = read_small_file(folder / "chat_template.jinja", kConfigLimit)) {
-    files.chat_template = std::move(*text);
-  }
-  return files;
-}
 
 Result<Tokenizer> parse_tokenizer_json(std::string_view text, ChatFiles chat,
                                        std::string_view name) {

@@ -164,9 +164,8 @@ TEST(ByteLevelFiles, WhatIsWrongOrNotSupportedIsNamed) {
   EXPECT_NE(message(without(good, "\"!\":2", "\"!\":-2")).find("model.vocab"), std::string::npos);
 }
 
-TEST(ChatMl, ConversationsAreWrittenAsTheTemplateDoes) {
+TEST(ChatMl, ConversationsAreWrittenWithItsMarkers) {
   const ChatFormat plain(ChatFormat::Kind::chatml);
-  const ChatFormat with_default(ChatFormat::Kind::chatml, "Be kind.");
   const auto text = [](const ChatFormat& format, const ChatRequest& request) {
     std::string all;
     const std::vector<Segment> segments = format.render(request).value();
@@ -184,14 +183,10 @@ TEST(ChatMl, ConversationsAreWrittenAsTheTemplateDoes) {
       "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello<|im_end|>\n"
       "<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n";
   EXPECT_EQ(text(plain, request), conversation);
-  EXPECT_EQ(text(with_default, request), "<|im_start|>system\nBe kind.<|im_end|>\n" + conversation);
-  request.begins = false;
-  EXPECT_EQ(text(with_default, request), conversation);
-  request.begins = true;
   const ChatTurn system = {"system", "Be brief."};
   request.messages = messages_of({&system, 1});
   request.generation_prompt = false;
-  EXPECT_EQ(text(with_default, request), "<|im_start|>system\nBe brief.<|im_end|>\n");
+  EXPECT_EQ(text(plain, request), "<|im_start|>system\nBe brief.<|im_end|>\n");
   request.tools = Json::array({Json::object()});
   EXPECT_EQ(plain.render(request).error().kind, ErrorKind::usage);
 }

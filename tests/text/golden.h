@@ -38,6 +38,20 @@ inline const Tokenizer& k2_tokenizer() {
   return tokenizer;
 }
 
+/// The ranks of golden_tokenizer() with these special tokens and this chat template.
+inline Tokenizer tokenizer_with(const std::vector<std::string>& specials,
+                                const std::string& chat_template = "") {
+  constexpr std::size_t first = 1200;
+  Json named = Json::object();
+  for (std::size_t i = 0; i < specials.size(); ++i) {
+    named[std::to_string(first + i)] = {{"content", specials[i]}};
+  }
+  const Json config = {{"added_tokens_decoder", named}};
+  return Tokenizer::parse(golden_text("tiktoken.model"), config.dump(),
+                          {chat_template, "[BOS]", ""})
+      .value();
+}
+
 inline std::vector<std::int32_t> ids_of(const Json& list) {
   return list.get<std::vector<std::int32_t>>();
 }

@@ -1,0 +1,19 @@
+// What files beside a tokenizer say about conversations.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace sluice::text {
+
+/// Empty where the files say nothing.
+struct ChatFiles {
+  std::string chat_template;
+  std::string begin, end;  ///< spellings of the tokens that begin and end a text
+};
+
+/// Reads tokenizer_config.json in `folder`, and chat_template.jinja, whose template is the one that
+/// counts where there are two.
+ChatFiles read_chat_files(const std::filesystem::path& folder);
+
+}  // namespace sluice::text
