@@ -297,6 +297,38 @@ You are a helpful AI assistant.<|im_end|>
     {%- endif %}
 {%- endfor %}
 """,
+    # In the style of DeepSeek R1's and QwQ's: thoughts are left out of earlier answers, and the prompt opens
+    # the next one, whatever was asked for.
+    "reasoner": """{{ bos_token }}
+{%- for message in messages %}
+    {%- if message.role == 'assistant' %}
+        {%- set said = message.content.split('</think>')[-1] if '</think>' in message.content else message.content %}
+        {{- '<|im_start|>assistant\n' + said + eos_token }}
+    {%- else %}
+        {{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n<think>\n' }}{%- endif %}
+""",
+    # In the style of Kimi K2's: turns without new lines, tools declared in a turn of their own.
+    "kimi": """{%- if tools -%}
+    {{ '<|im_system|>tool_declare<|im_middle|>' + tools | tojson + '<|im_end|>' }}
+{%- endif -%}
+{%- if messages[0].role != 'system' -%}
+    {{ '<|im_system|>system<|im_middle|>Be helpful.<|im_end|>' }}
+{%- endif -%}
+{%- for message in messages -%}
+    {%- set kind = message.role if message.role in ['user', 'assistant'] else 'system' -%}
+    {{ '<|im_' ~ kind ~ '|>' ~ (message.get('name') or message.role) ~ '<|im_middle|>' }}
+    {%- if message.content is string -%}
+        {{ message.content }}
+    {%- elif message.content is not none -%}
+        {%- for part in message.content -%}{{ part['text'] }}{%- endfor -%}
+    {%- endif -%}
+    {{ '<|im_end|>' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{ '<|im_assistant|>assistant<|im_middle|>' }}{%- endif -%}
+""",
 }
 
 SYSTEM = {"role": "system", "content": " Be brief.\n"}

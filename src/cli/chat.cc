@@ -133,7 +133,7 @@ class Dialogue {
     text.finish();
     view.finish(!written.empty());
     SLUICE_TRY(view.status());
-    return conclude(generated, written, view.has_response());
+    return conclude(generated, written, view);
   }
 
   Result<engine::FinishReason> generate(const std::vector<std::int32_t>& ids, AnswerText& text,
@@ -163,7 +163,7 @@ class Dialogue {
 
   /// Keeps what was written in the conversation, and says why it ended if that is not plain.
   Status conclude(const Result<engine::FinishReason>& reason,
-                  const std::vector<std::int32_t>& written, bool has_response) {
+                  const std::vector<std::int32_t>& written, const AnswerView& view) {
     if (!reason && reason.error().kind != ErrorKind::interrupted) {
       return tl::unexpected(reason.error());
     }
@@ -177,13 +177,13 @@ class Dialogue {
       say("sluice: interrupted\n");
     } else if (*reason == engine::FinishReason::context) {
       say_full(sequence_.length());
-      if (!has_response) refuse(ErrorKind::memory);
-    } else if (*reason == engine::FinishReason::length && options_.style.thinking &&
-               !has_response) {
+      if (!view.has_response()) refuse(ErrorKind::memory);
+    } else if (*reason == engine::FinishReason::length && !view.has_response() &&
+               (options_.style.thinking || view.has_reasoning())) {
       say(
           fmt::format("sluice: there is no answer yet: the thinking before it was cut by --max-new "
-                      "{}; give more room, or answer at once with --no-thinking\n",
-                      options_.answer.max_new));
+                      "{}; give more room{}\n",
+                      options_.answer.max_new, options_.style.thinking ? kNoThinking : ""));
       refuse(ErrorKind::memory);
     } else if (*reason == engine::FinishReason::length) {
       say(fmt::format("sluice: the answer was cut by --max-new {}\n", options_.answer.max_new));

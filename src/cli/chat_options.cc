@@ -25,6 +25,7 @@ AnswerView::AnswerView(Output& response, ProgressLine& progress, bool show_reaso
       show_reasoning_(show_reasoning) {}
 
 void AnswerView::show(Channel channel, const std::string& text) {
+  has_reasoning_ = has_reasoning_ || channel == Channel::reasoning;
   if (channel == Channel::reasoning && !show_reasoning_) return;
   progress_.erase();
   if (channel == Channel::response) {

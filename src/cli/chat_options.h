@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
 
 #include "cli/answer_text.h"
 #include "cli/conversation.h"
@@ -10,6 +11,9 @@
 #include "cli/progress.h"
 
 namespace sluice::cli {
+
+/// What else may be done if the thinking took all the room.
+inline constexpr std::string_view kNoThinking = ", or answer at once with --no-thinking";
 
 void add_chat_options(CLI::App& app, ChatStyle& style);
 
@@ -27,6 +31,7 @@ class AnswerView {
   /// The first error of writing the response.
   const Status& status() const { return status_; }
   bool has_response() const { return wrote_response_; }
+  bool has_reasoning() const { return has_reasoning_; }
   /// Nobody wants more.
   bool is_over() const { return !status_ || response_.is_closed(); }
 
@@ -40,6 +45,7 @@ class AnswerView {
   const bool show_reasoning_;
   bool in_reasoning_ = false;
   bool wrote_response_ = false;
+  bool has_reasoning_ = false;  // shown or not
   Status status_;
 };
 

@@ -48,7 +48,10 @@ class Conversation {
   std::vector<std::int32_t> ids() const;
 
   /// A parser for the next answer.
-  text::AnswerParser parser() const { return {*tokenizer_, format_, style_.thinking}; }
+  text::AnswerParser parser() const { return {*tokenizer_, format_, is_thinking()}; }
+  /// Whether the next answer begins inside the reasoning.
+  bool is_thinking() const { return format_.opens_reasoning(*tokenizer_, ids()); }
+  const text::ChatFormat& format() const { return format_; }
 
  private:
   /// How far K3's format takes an answer.

@@ -63,6 +63,7 @@ class Answer {
   }
 
   bool has_response() const { return has_response_; }
+  bool has_reasoning() const { return has_reasoning_; }
 
   bool push(std::int32_t id) {
     progress_.erase();
@@ -87,7 +88,7 @@ class Answer {
 
  private:
   void take(Channel channel, const std::string& piece) {
-    has_response_ = has_response_ || channel == Channel::response;
+    (channel == Channel::response ? has_response_ : has_reasoning_) = true;
     if (options_.json) {
       (channel == Channel::response ? response_ : reasoning_) += piece;
     } else if (!options_.print_ids) {
@@ -116,6 +117,7 @@ class Answer {
   std::string response_;
   std::string reasoning_;
   bool has_response_ = false;
+  bool has_reasoning_ = false;
   std::size_t count_ = 0;
   Status status_;
 };
@@ -192,16 +194,22 @@ class Run final : public Command {
       if (!has_text) return answer_with_ids();
     }
     SLUICE_ASSIGN(tokenizer_, load_tokenizer(options_.compute.model));
-    if (!options_.json_schema.empty()) SLUICE_TRY(read_schema());
     std::optional<text::AnswerParser> parser;
+    std::optional<text::ChatFormat> format;
+    text::Thought thought = text::Thought::none;
     if (options_.chat) {
       SLUICE_ASSIGN(Conversation conversation, Conversation::create(*tokenizer_, options_.style));
       SLUICE_TRY(conversation.ask(std::move(prompt)));
       ids_ = conversation.ids();
       parser = conversation.parser();
+      format = conversation.format();
+      thought = conversation.is_thinking() ? text::Thought::begun
+                : options_.style.thinking  ? text::Thought::allowed
+                                           : text::Thought::none;
     } else if (options_.prompt.has_text()) {
       SLUICE_ASSIGN(ids_, tokenizer_->encode_prompt(prompt));
     }
+    if (!options_.json_schema.empty()) SLUICE_TRY(read_schema(format, thought));
     return answer.decode_with(*tokenizer_, std::move(parser));
   }
 
@@ -212,7 +220,7 @@ class Run final : public Command {
     return {};
   }
 
-  Status read_schema() {
+  Status read_schema(const std::optional<text::ChatFormat>& format, text::Thought thought) {
     if (!options_.answer.stops.empty()) {
       return fail(ErrorKind::usage, "--stop would cut the JSON that --json-schema asks for");
     }
@@ -221,12 +229,7 @@ class Run final : public Command {
     text::JsonRules rules;
     rules.unique_names = true;
     SLUICE_ASSIGN(const text::Json schema, text::parse_json(text, file, ErrorKind::usage, rules));
-    std::optional<text::ChatFormat> format;
-    if (options_.chat) {
-      SLUICE_ASSIGN(format, text::ChatFormat::detect(*tokenizer_));
-    }
-    SLUICE_ASSIGN(grammar_,
-                  text::json_answer(*tokenizer_, format, options_.style.thinking, schema, file));
+    SLUICE_ASSIGN(grammar_, text::json_answer(*tokenizer_, format, thought, schema, file));
     token_index_.emplace(*tokenizer_);
     return {};
   }
@@ -290,14 +293,15 @@ class Run final : public Command {
                  const Answer& answer) const {
     using Reason = engine::FinishReason;
     const bool was_cut = reason == Reason::length || reason == Reason::context;
-    const bool is_thinking = options_.chat && options_.style.thinking && !answer.has_response();
+    const bool may_think = options_.style.thinking || answer.has_reasoning();
+    const bool is_thinking = options_.chat && may_think && !answer.has_response();
     if (is_thinking && was_cut && !options_.json && !options_.print_ids) {
       return fail(ErrorKind::memory,
-                  "there is no answer yet: the thinking before it was cut by {}; give more room, "
-                  "or answer at once with --no-thinking",
+                  "there is no answer yet: the thinking before it was cut by {}; give more room{}",
                   reason == Reason::length ? fmt::format("--max-new {}", options_.answer.max_new)
                                            : fmt::format("the context of {} positions (--ctx)",
-                                                         engine.options().context));
+                                                         engine.options().context),
+                  options_.style.thinking ? kNoThinking : "");
     }
     if (reason == Reason::context) {
       log_note("the context of {} positions is full; --ctx N gives more room, up to {}",

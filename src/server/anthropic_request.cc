@@ -167,8 +167,9 @@ ApiResult<MessagesRequest> read_messages_request(const Json& body, const ServedM
   SLUICE_TRY(read_thinking(fields, model, chat, json));
   SLUICE_TRY(fields.finish());
   generation.form.call_ids = id;
-  SLUICE_TRY(hold_answer(json, "input_schema", model, chat, generation));
+  tell_of_json(json, model, chat);
   SLUICE_TRY(add_conversation(chat, max_new, model, generation));
+  SLUICE_TRY(hold_answer(json, "input_schema", model, chat, generation));
   return request;
 }
 

@@ -53,8 +53,8 @@ ApiResult<Json> read_messages(Fields& fields) {
 ApiStatus read_effort(Fields& fields, const ServedModel& model, text::ChatRequest& chat) {
   SLUICE_ASSIGN(const auto effort, fields.text("reasoning_effort"));
   if (model.format->kind() != text::ChatFormat::Kind::kimi_k3) {
-    // A template of the model's own may know thinking, but no effort.
-    chat.thinking = model.format->kind() == text::ChatFormat::Kind::jinja && effort != "none";
+    // The model may know thinking, but no effort.
+    chat.thinking = effort != "none";
     if (effort && *effort != "none") {
       return refuse("reasoning_effort", "may only be none for this model");
     }
@@ -113,8 +113,9 @@ ApiResult<OpenAiRequest> read_chat_request(const Json& body, const ServedModel& 
   SLUICE_ASSIGN(const auto json, read_response_format(fields));
   SLUICE_TRY(check_fixed(fields));
   generation.form.call_ids = id;
-  SLUICE_TRY(hold_answer(json, "function.parameters", model, chat, generation));
+  tell_of_json(json, model, chat);
   SLUICE_TRY(add_conversation(chat, max_new, model, generation));
+  SLUICE_TRY(hold_answer(json, "function.parameters", model, chat, generation));
   return request;
 }
 

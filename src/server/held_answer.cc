@@ -43,29 +43,39 @@ ApiStatus keep(Result<text::AnswerGrammar> answer, const std::string& field,
   return {};
 }
 
+text::Thought thought_of(const text::ChatRequest& chat, const Generation& generation) {
+  if (generation.form.thinking) return text::Thought::begun;
+  return chat.thinking ? text::Thought::allowed : text::Thought::none;
+}
+
 }  // namespace
 
+void tell_of_json(const std::optional<WantedJson>& json, const ServedModel& model,
+                  text::ChatRequest& chat) {
+  if (json && model.format->kind() == text::ChatFormat::Kind::kimi_k3) {
+    chat.response_format = json->told;
+  }
+}
+
 ApiStatus hold_answer(const std::optional<WantedJson>& json, const std::string& schema_field,
-                      const ServedModel& model, text::ChatRequest& chat, Generation& generation) {
+                      const ServedModel& model, const text::ChatRequest& chat,
+                      Generation& generation) {
   const bool may_call = generation.form.tools;
   const bool must_call = may_call && chat.tool_choice == "required";
   if (json) SLUICE_TRY(check_json(*json, must_call, generation));
   if (!json && !must_call && !(may_call && has_strict_tool(chat.tools))) return {};
-  if (json && model.format->kind() == text::ChatFormat::Kind::kimi_k3) {
-    chat.response_format = json->told;
-  }
   const std::string field = json ? json->where.substr(0, json->where.find('.')) : "tools";
   if (!may_call) {
-    return keep(
-        text::json_answer(*model.tokenizer, model.format, chat.thinking, json->schema, json->where),
-        field, model, generation);
+    return keep(text::json_answer(*model.tokenizer, model.format, thought_of(chat, generation),
+                                  json->schema, json->where),
+                field, model, generation);
   }
   text::CallingAnswer asked = {&chat.tools, schema_field, must_call};
   if (json) {
     asked.schema = &json->schema;
     asked.where = json->where;
   }
-  return keep(text::calling_answer(*model.tokenizer, chat.thinking, asked), field, model,
+  return keep(text::calling_answer(*model.tokenizer, generation.form.thinking, asked), field, model,
               generation);
 }
 

@@ -12,10 +12,16 @@
 
 namespace sluice::server {
 
+/// Tells the model of the JSON that is wanted, where its chat format can; before
+/// add_conversation().
+void tell_of_json(const std::optional<WantedJson>& json, const ServedModel& model,
+                  text::ChatRequest& chat);
+
 /// Sets the grammar of the answer where there is something to hold it to: JSON, a call that is
 /// required, a tool that is strict. `schema_field`: where tools have their schema. The rest of the
-/// request must have been read into `chat` and `generation`.
+/// request must have been read into `chat` and `generation`, its conversation included.
 ApiStatus hold_answer(const std::optional<WantedJson>& json, const std::string& schema_field,
-                      const ServedModel& model, text::ChatRequest& chat, Generation& generation);
+                      const ServedModel& model, const text::ChatRequest& chat,
+                      Generation& generation);
 
 }  // namespace sluice::server

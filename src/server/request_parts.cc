@@ -38,9 +38,10 @@ ApiResult<std::size_t> room_after(std::size_t prompt, std::optional<std::int64_t
 ApiStatus add_conversation(const text::ChatRequest& chat, std::optional<std::int64_t> max_new,
                            const ServedModel& model, Generation& generation) {
   generation.form.chat = model.format;
-  generation.form.thinking = chat.thinking;
   auto ids = model.format->encode(*model.tokenizer, chat);
   if (!ids) return tl::unexpected(to_api_error(ids.error()));
+  // Not what was asked for: some templates open the reasoning whatever the request says.
+  generation.form.thinking = model.format->opens_reasoning(*model.tokenizer, *ids);
   SLUICE_ASSIGN(generation.max_new, room_after(ids->size(), max_new, model, "messages"));
   generation.prompts.push_back(std::move(*ids));
   return {};

@@ -28,16 +28,17 @@ GrammarId after_thinking(Grammar& grammar, const K3Markers& markers, bool thinki
 }
 
 /// Others may think first, if they have markers for it.
-GrammarId other_answer(Grammar& grammar, const Tokenizer& tokenizer, bool thinking,
+GrammarId other_answer(Grammar& grammar, const Tokenizer& tokenizer, Thought thought,
                        GrammarId json) {
   const auto begin = tokenizer.special_id("<think>");
   const auto end = tokenizer.special_id("</think>");
-  if (!thinking || !begin || !end) return json;
+  if (thought == Thought::none || !begin || !end) return json;
   const GrammarId answer = grammar.sequence({add_whitespace(grammar), json});
-  const GrammarId thought =
-      grammar.sequence({grammar.literal(Symbols{grammar.marker(*begin)}),
-                        after_text(grammar, Symbols{grammar.marker(*end)}, answer)});
-  return grammar.choice({json, thought});
+  const GrammarId rest = after_text(grammar, Symbols{grammar.marker(*end)}, answer);
+  if (thought == Thought::begun) return rest;
+  const GrammarId thinking =
+      grammar.sequence({grammar.literal(Symbols{grammar.marker(*begin)}), rest});
+  return grammar.choice({json, thinking});
 }
 
 /// A response and calls behind it, as they are asked for.
@@ -60,7 +61,7 @@ Result<GrammarId> response_and_calls(Grammar& grammar, const K3Markers& markers,
 }  // namespace
 
 Result<AnswerGrammar> json_answer(const Tokenizer& tokenizer,
-                                  const std::optional<ChatFormat>& format, bool thinking,
+                                  const std::optional<ChatFormat>& format, Thought thought,
                                   const Json& schema, const std::string& where) {
   AnswerGrammar answer;
   auto grammar = std::make_shared<Grammar>();
@@ -69,9 +70,9 @@ Result<AnswerGrammar> json_answer(const Tokenizer& tokenizer,
   if (format && format->kind() == ChatFormat::Kind::kimi_k3) {
     SLUICE_ASSIGN(const K3Markers markers, K3Markers::create(*grammar, tokenizer));
     answer.end_ids.push_back(markers.close_id());  // what follows it is always the same
-    root = after_thinking(*grammar, markers, thinking, json);
-  } else if (format && format->kind() != ChatFormat::Kind::kimi_k2) {
-    root = other_answer(*grammar, tokenizer, thinking, json);
+    root = after_thinking(*grammar, markers, thought == Thought::begun, json);
+  } else if (format) {
+    root = other_answer(*grammar, tokenizer, thought, json);
   }
   SLUICE_TRY(close_grammar(*grammar, root, where));
   answer.grammar = std::move(grammar);

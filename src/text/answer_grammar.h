@@ -21,11 +21,17 @@ struct AnswerGrammar {
   std::vector<std::int32_t> end_ids = {};  ///< end the answer, beside those of the model
 };
 
+/// What the model may think before its answer, which is free.
+enum class Thought : std::uint8_t {
+  none,
+  allowed,  ///< it may begin to think, where the format has markers for it
+  begun,    ///< the prompt ended inside the reasoning (ChatFormat::opens_reasoning())
+};
+
 /// Answers whose text fits a JSON schema (see add_schema). `format`: none for a text that is
-/// continued, which is JSON then. `thinking`: the model may think before, which is free.
-/// `where` begins messages.
+/// continued, which is JSON then. `where` begins messages.
 Result<AnswerGrammar> json_answer(const Tokenizer& tokenizer,
-                                  const std::optional<ChatFormat>& format, bool thinking,
+                                  const std::optional<ChatFormat>& format, Thought thought,
                                   const Json& schema, const std::string& where);
 
 /// What an answer in K3's format may be besides what the model thinks before it.
@@ -37,8 +43,8 @@ struct CallingAnswer {
   std::string where = {};        ///< names the schema in messages
 };
 
-/// Answers that call tools (see k3_calls). Calls that must come do so at once: no text is before
-/// them that would have to come to an end first.
+/// Answers that call tools (see k3_calls). `thinking`: Thought::begun. Calls that must come do so
+/// at once: no text is before them that would have to come to an end first.
 Result<AnswerGrammar> calling_answer(const Tokenizer& tokenizer, bool thinking,
                                      const CallingAnswer& asked);
 

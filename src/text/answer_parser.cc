@@ -86,21 +86,19 @@ std::string json_string(std::string_view text) {
 }  // namespace
 
 AnswerParser::AnswerParser(const Tokenizer& tokenizer, ChatFormat format, bool thinking)
-    : tokenizer_(&tokenizer), begins_(tokenizer.strips_first_space()) {
+    : tokenizer_(&tokenizer),
+      begins_(tokenizer.strips_first_space()),
+      place_(thinking ? Place::reasoning : Place::answer) {
   const auto id = [&](std::string_view name) { return tokenizer.special_id(name).value_or(-1); };
   markers_ = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, id("[EOS]")};
   if (format.kind() == ChatFormat::Kind::kimi_k3) {
-    place_ = thinking ? Place::reasoning : Place::answer;
     markers_.open = id("<|open|>");
     markers_.close = id("<|close|>");
     markers_.sep = id("<|sep|>");
     markers_.end = id("<|end_of_msg|>");
   } else {
-    place_ = Place::answer;
-    if (format.kind() != ChatFormat::Kind::kimi_k2) {
-      markers_.think_begin = id("<think>");
-      markers_.think_end = id("</think>");
-    }
+    markers_.think_begin = id("<think>");
+    markers_.think_end = id("</think>");
     markers_.tools_begin = id("<|tool_calls_section_begin|>");
     markers_.call_begin = id("<|tool_call_begin|>");
     markers_.arguments_begin = id("<|tool_call_argument_begin|>");
@@ -156,7 +154,7 @@ void AnswerParser::on_marker(std::int32_t id) {
 
 void AnswerParser::on_k2_marker(std::int32_t id) {
   if (id == markers_.think_begin || id == markers_.think_end) {
-    return go_to(id == markers_.think_begin ? Place::reasoning : Place::answer);
+    return on_think_marker(id == markers_.think_begin);
   }
   if (id == markers_.call_begin) {
     if (header_ != Header::none) finish_header(false);
@@ -170,6 +168,13 @@ void AnswerParser::on_k2_marker(std::int32_t id) {
     close_call();
     go_to(id == markers_.tools_end ? Place::between : Place::tools);
   }
+}
+
+void AnswerParser::on_think_marker(bool begins) {
+  if (header_ != Header::none) finish_header(false);
+  if (in_call_ && !begins) return;  // no section that a call can be in
+  close_call();
+  go_to(begins ? Place::reasoning : Place::answer);
 }
 
 // Acts on the header that was collected. It is whole if its end marker came, and not just another

@@ -31,7 +31,8 @@ struct AnswerEvent {
 };
 
 /// Follows an answer token by token. Markers are single ids, so a marker spelled out in text is
-/// text. One machine serves streaming and whole answers (parse_answer).
+/// text. (A tokenizer without a token for <think> has no reasoning here.) One machine serves
+/// streaming and whole answers (parse_answer).
 ///
 /// What is malformed degrades and is never lost: a marker of another section ends an unclosed one;
 /// text outside of all sections is answer; a header that is none becomes text; an argument that is
@@ -39,7 +40,7 @@ struct AnswerEvent {
 /// raw arguments. Special tokens without a meaning in the format have no text.
 class AnswerParser {
  public:
-  /// `thinking` as in the request: whether the prompt ended inside the reasoning.
+  /// `thinking`: whether the prompt ended inside the reasoning (ChatFormat::opens_reasoning()).
   /// The tokenizer must outlive the parser.
   AnswerParser(const Tokenizer& tokenizer, ChatFormat format, bool thinking);
 
@@ -64,13 +65,14 @@ class AnswerParser {
   enum class Header { none, open, close, k2_call };
   struct Markers {
     std::int32_t open, close, sep;                                               // K3
-    std::int32_t think_begin, think_end;                                         // of templates
+    std::int32_t think_begin, think_end;                                         // all others
     std::int32_t tools_begin, call_begin, arguments_begin, call_end, tools_end;  // K2
     std::int32_t end, eos;
   };
 
   void on_marker(std::int32_t id);
   void on_k2_marker(std::int32_t id);
+  void on_think_marker(bool begins);
   void finish_header(bool whole);
   void open_section(std::string_view header, bool whole);
   void close_section(std::string_view tag);

@@ -1,5 +1,6 @@
 #include "text/chat.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "text/chat_jinja.h"
 #include "text/chat_k3.h"
 #include "text/chat_message.h"
+#include "text/utf8.h"
 
 namespace sluice::text {
 namespace {
@@ -170,6 +172,21 @@ Result<std::vector<std::int32_t>> ChatFormat::encode(const Tokenizer& tokenizer,
                                                      const ChatRequest& request) const {
   SLUICE_ASSIGN(const std::vector<Segment> segments, render(request));
   return encode_segments(tokenizer, segments, request.after == 0 && request.begins);
+}
+
+bool ChatFormat::opens_reasoning(const Tokenizer& tokenizer,
+                                 std::span<const std::int32_t> prompt) const {
+  if (kind_ == Kind::kimi_k3) {
+    const auto opening =
+        tokenizer.encode("<|open|>think<|sep|>", Tokenizer::Special::as_control, false);
+    return opening && prompt.size() >= opening->size() &&
+           std::ranges::equal(prompt.last(opening->size()), *opening);
+  }
+  while (!prompt.empty() && is_blank(tokenizer.bytes_of(prompt.back()))) {
+    prompt = prompt.first(prompt.size() - 1);
+  }
+  const auto marker = tokenizer.special_id("<think>");
+  return marker && tokenizer.is_control(*marker) && !prompt.empty() && prompt.back() == *marker;
 }
 
 Result<std::vector<std::int32_t>> encode_segments(const Tokenizer& tokenizer,

@@ -87,6 +87,11 @@ class ChatFormat {
   Result<std::vector<std::int32_t>> encode(const Tokenizer& tokenizer,
                                            const ChatRequest& request) const;
 
+  /// Whether an answer behind this prompt begins inside the reasoning: the prompt has opened it, as
+  /// kimi_k3 does if asked to and some templates always do (a <think> token that no text becomes),
+  /// and nothing but white space is behind that.
+  bool opens_reasoning(const Tokenizer& tokenizer, std::span<const std::int32_t> prompt) const;
+
  private:
   Kind kind_;
   bool thinks_ = false;

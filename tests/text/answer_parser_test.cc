@@ -24,7 +24,7 @@ Answer k3(std::string_view written, bool thinking = true) {
 
 Answer k2(std::string_view written) {
   const auto ids = k2_tokenizer().encode(written, Tokenizer::Special::as_control).value();
-  return parse_answer(k2_tokenizer(), kK2, true, ids);
+  return parse_answer(k2_tokenizer(), kK2, false, ids);
 }
 
 std::string show(const Answer& answer) {

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "golden.h"
 #include "text/chat_jinja.h"
 #include "text/small_file.h"
 
@@ -57,6 +58,31 @@ TEST(Jinja, ConversationsAreThoseOfJinja2) {
       }
     }
   }
+}
+
+// QwQ's and DeepSeek R1's prompts open the reasoning; no other template here does.
+TEST(Jinja, ATemplateMayOpenTheReasoning) {
+  const Tokenizer tokenizer = tokenizer_with({"<|im_start|>", "<|im_end|>", "<think>", "</think>"});
+  std::size_t opened = 0;
+  for (const Json& golden : goldens()) {
+    JinjaChat chat = chat_of(golden["template"].get<std::string>());
+    chat.specials = {"<|im_start|>", "<|im_end|>", "</think>", "<think>"};
+    const ChatFormat format(std::make_shared<const JinjaChat>(std::move(chat)));
+    for (const Json& each : golden["cases"]) {
+      ChatRequest request = request_of(each);
+      const auto prompt = format.encode(tokenizer, request);
+      if (!prompt) continue;
+      const bool opens = each["text"].get<std::string>().ends_with("<think>\n");
+      EXPECT_EQ(format.opens_reasoning(tokenizer, *prompt), opens) << golden["name"];
+      opened += opens ? 1 : 0;
+      // A marker that was typed at the very end opens nothing.
+      request.messages.back()["content"] = "<think>\n";
+      request.generation_prompt = false;
+      const auto typed = format.encode(tokenizer, request);
+      EXPECT_FALSE(typed && format.opens_reasoning(tokenizer, *typed)) << golden["name"];
+    }
+  }
+  EXPECT_GE(opened, 5u);
 }
 
 TEST(Jinja, NoMessageForgesAMarker) {
