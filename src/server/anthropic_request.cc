@@ -150,7 +150,7 @@ ApiStatus read_settings(Fields& fields, MessagesRequest& request) {
 
 ApiResult<MessagesRequest> read_messages_request(const Json& body, const ServedModel& model,
                                                  const std::string& id, std::uint64_t seed) {
-  if (!model.format) return tl::unexpected(ApiError{400, "this model has no chat format"});
+  if (!model.format) return tl::unexpected(no_chat(model));
   Fields fields(body);
   MessagesRequest request;
   request.generation.sampling.seed = seed;

@@ -95,9 +95,7 @@ ApiStatus check_fixed(Fields& fields) {
 
 ApiResult<OpenAiRequest> read_chat_request(const Json& body, const ServedModel& model,
                                            const std::string& id, std::uint64_t seed) {
-  if (!model.format) {
-    return tl::unexpected(ApiError{400, "this model has no chat format; use /v1/completions"});
-  }
+  if (!model.format) return tl::unexpected(no_chat(model));
   Fields fields(body);
   OpenAiRequest request;
   request.generation.sampling.seed = seed;

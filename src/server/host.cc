@@ -4,6 +4,7 @@
 #include <ctime>
 #include <utility>
 
+#include "base/log.h"
 #include "base/memory_info.h"
 #include "engine/engine.h"
 #include "engine/model_text.h"
@@ -82,6 +83,18 @@ std::string name_of(const std::filesystem::path& model) {
   return name.empty() ? "model" : name.string();
 }
 
+/// Without a format there is no chat, but all else works. Who has a template may think that there is
+/// one.
+void detect_format(const text::Tokenizer& tokenizer, ServedModel& model) {
+  auto format = text::ChatFormat::detect(tokenizer);
+  if (format) {
+    model.format = std::move(*format);
+    return;
+  }
+  model.no_chat = format.error().message;
+  if (!tokenizer.chat_template().empty()) log_note("no chat: {}", model.no_chat);
+}
+
 }  // namespace
 
 // A token is some four bytes of text, escaped and quoted more; a list of ids is longer.
@@ -149,7 +162,7 @@ Result<std::unique_ptr<Host>> Host::start(HostOptions options) {
     model.adapter_digests.push_back(identified ? parts->engine->adapter_digest(number) : number);
   }
   model.tokenizer = &parts->tokenizer;
-  if (const auto format = text::ChatFormat::detect(parts->tokenizer)) model.format = *format;
+  detect_format(parts->tokenizer, model);
   model.context = parts->engine->options().context;
   model.vocabulary = std::min(shape.vocabulary, parts->tokenizer.vocabulary());
   model.grammars = &parts->grammars;

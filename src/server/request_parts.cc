@@ -22,6 +22,10 @@ ApiError no_such_model(std::string_view name, const ServedModel& model) {
       "invalid_request_error", "model", "model_not_found"};
 }
 
+ApiError no_chat(const ServedModel& model) {
+  return {400, fmt::format("this model has no chat: {}", model.no_chat)};
+}
+
 ApiResult<std::size_t> room_after(std::size_t prompt, std::optional<std::int64_t> wanted,
                                   const ServedModel& model, const std::string& field) {
   if (prompt >= model.context) {

@@ -22,6 +22,9 @@ ApiResult<std::uint32_t> read_model(Fields& fields, const ServedModel& model);
 /// 404.
 ApiError no_such_model(std::string_view name, const ServedModel& model);
 
+/// 400: the model has no chat format, with the reason.
+ApiError no_chat(const ServedModel& model);
+
 /// Room for at least one new token after the prompt, or 400 context_length_exceeded. Returns how
 /// many new tokens there may be: `wanted` or what is left.
 ApiResult<std::size_t> room_after(std::size_t prompt, std::optional<std::int64_t> wanted,

@@ -20,6 +20,7 @@ struct ServedModel {
   std::vector<std::uint64_t> adapter_digests;
   const text::Tokenizer* tokenizer = nullptr;
   std::optional<text::ChatFormat> format;  ///< none: no chat
+  std::string no_chat;                     ///< why, then
   std::size_t context = 0;                 ///< positions: prompt and answer together
   std::size_t vocabulary = 0;
   const GrammarRoom* grammars = nullptr;

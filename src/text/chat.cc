@@ -151,7 +151,7 @@ Result<ChatFormat> ChatFormat::detect(const Tokenizer& tokenizer) {
   return fail(
       ErrorKind::usage,
       "the model's special tokens belong to no chat format that Sluice knows (Kimi K3, Kimi "
-      "K2, ChatML); use it without chat");
+      "K2, ChatML); use it without chat (`sluice run -p TEXT`; over HTTP, /v1/completions)");
 }
 
 Result<std::vector<Segment>> ChatFormat::render(const ChatRequest& request) const {

@@ -1,0 +1,101 @@
+// A model with a chat template of its own: what it refuses is a client's error, what it cannot be
+// read for is said, and a thought that it opens is one in every API.
+#include "server/folder.h"
+#include "server/served.h"
+#include "server/templated.h"
+
+namespace sluice::server {
+namespace {
+
+/// A model with a template behind a socket.
+class Templated {
+ public:
+  explicit Templated(const std::string& chat_template) {
+    make_templated_nano(folder_.path(), chat_template);
+    ServerOptions options = options_for_tests();
+    options.host.engine.model = folder_.path();
+    options.host.name = "k3-nano";
+    server_ = start(options);
+  }
+  int port() const { return server_->port(); }
+
+ private:
+  Folder folder_;
+  std::unique_ptr<Server> server_;
+};
+
+TestJson message(const std::string& text, const TestJson& more = TestJson::object()) {
+  TestJson body = {{"model", "k3-nano"},
+                   {"messages", {{{"role", "user"}, {"content", text}}}},
+                   {"max_tokens", 24},
+                   {"temperature", 0}};
+  body.update(more);
+  return body;
+}
+
+/// Nothing was computed.
+void expect_no_task(int port) {
+  const std::string metrics = get(port, "/metrics").body;
+  for (const char* none :
+       {"\nsluice_prompt_tokens_total 0\n", "\nsluice_generated_tokens_total 0\n",
+        "\nsluice_queue_length 0\n", "\nsluice_running 0\n"}) {
+    EXPECT_NE(metrics.find(none), std::string::npos) << none << metrics;
+  }
+}
+
+TEST(ChatTemplate, ThatIsNotUnderstoodIsNamedAndTheRestWorks) {
+  const Templated model(kMacro);
+  for (const Answered& refused : {post(model.port(), "/v1/chat/completions", chat("Hello")),
+                                  post(model.port(), "/v1/messages", message("Hello"))}) {
+    EXPECT_EQ(refused.status, 400) << refused.body;
+    for (const char* part : {"the model's chat template: line 2", "macro", "/v1/completions"}) {
+      EXPECT_NE(refused.body.find(part), std::string::npos) << refused.body;
+    }
+  }
+  expect_no_task(model.port());
+  EXPECT_NE(text_of(post(model.port(), "/v1/completions", complete(kPrompt))), "");
+}
+
+TEST(ChatTemplate, WhatItRaisesIsTheClientsErrorAndNoTask) {
+  const Templated model(
+      "{% if messages[0].content == 'no' %}{{ raise_exception('Ask something else!') }}{% endif "
+      "%}" +
+      kTurns);
+  for (const bool stream : {false, true}) {
+    for (const Answered& refused :
+         {post(model.port(), "/v1/chat/completions", chat("no", {{"stream", stream}})),
+          post(model.port(), "/v1/messages", message("no", {{"stream", stream}}))}) {
+      EXPECT_EQ(refused.status, 400) << refused.body;
+      EXPECT_NE(refused.body.find("Ask something else!"), std::string::npos) << refused.body;
+    }
+  }
+  expect_no_task(model.port());
+  EXPECT_EQ(post(model.port(), "/v1/chat/completions", chat("yes")).status, 200);
+}
+
+TEST(ChatTemplate, AThoughtThatItOpensIsReasoningInAllApis) {
+  const Templated model(kTurns + "<think>\n");
+  const TestJson openai = chat("Hello", {{"temperature", 0}});
+  const TestJson whole = post(model.port(), "/v1/chat/completions", openai).json();
+  const std::string reasoning = whole["choices"][0]["message"].value("reasoning_content", "");
+  EXPECT_NE(reasoning, "") << whole;
+  EXPECT_EQ(whole["choices"][0]["message"]["content"], "") << whole;
+  EXPECT_GT(whole["usage"]["completion_tokens_details"]["reasoning_tokens"], 0);
+
+  std::string streamed;
+  TestJson streaming = openai;
+  streaming["stream"] = true;
+  for (const TestJson& event : post(model.port(), "/v1/chat/completions", streaming).events()) {
+    const TestJson& delta = event["choices"][0]["delta"];
+    EXPECT_EQ(delta.value("content", ""), "");
+    streamed += delta.value("reasoning_content", "");
+  }
+  EXPECT_EQ(streamed, reasoning);
+
+  const TestJson anthropic = post(model.port(), "/v1/messages", message("Hello")).json();
+  ASSERT_EQ(anthropic["content"].size(), 1u) << anthropic;
+  EXPECT_EQ(anthropic["content"][0]["thinking"], reasoning);
+}
+
+}  // namespace
+}  // namespace sluice::server

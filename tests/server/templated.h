@@ -1,0 +1,39 @@
+// k3-nano as a model of somebody else.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+namespace sluice::server {
+
+/// ChatML's turns, as a template.
+inline const std::string kTurns =
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>' }}"
+    "{% endfor %}<|im_start|>assistant\n";
+inline const std::string kMacro = "{{ bos_token }}\n{% macro turn(m) %}{{ m }}{% endmacro %}";
+
+/// Makes a folder k3-nano with the markers of ChatML in place of K3's, and with a chat template.
+inline void make_templated_nano(const std::filesystem::path& folder,
+                                const std::string& chat_template) {
+  const auto nano = std::filesystem::absolute(SLUICE_SOURCE_DIR "/models/k3-nano");
+  for (const auto& file : std::filesystem::directory_iterator(nano)) {
+    if (file.path().filename() == "tokenizer_config.json") continue;
+    std::filesystem::create_symlink(file.path(), folder / file.path().filename());
+  }
+  std::ifstream config(nano / "tokenizer_config.json");
+  nlohmann::ordered_json root = nlohmann::ordered_json::parse(config);
+  for (auto& [id, token] : root["added_tokens_decoder"].items()) {
+    for (const auto& [from, to] :
+         {std::pair{"<|open|>", "<|im_start|>"}, std::pair{"<|end_of_msg|>", "<|im_end|>"},
+          std::pair{"<|close|>", "</think>"}, std::pair{"<|sep|>", "<think>"}}) {
+      if (token["content"] == from) token["content"] = to;
+    }
+  }
+  std::ofstream(folder / "tokenizer_config.json") << root.dump();
+  std::ofstream(folder / "chat_template.jinja") << chat_template;
+}
+
+}  // namespace sluice::server
