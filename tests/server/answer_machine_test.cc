@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "server/answer_writer.h"
 #include "server/answers.h"
 
@@ -19,8 +22,8 @@ struct Seen {
   Finish finish = Finish::stop;
 };
 
-Seen read(const Ids& ids, const AnswerForm& form, bool cut) {
-  AnswerMachine machine = *AnswerMachine::create(tokenizer(), form);
+Seen read(const Ids& ids, const AnswerForm& form, bool cut, const Tokenizer& words = tokenizer()) {
+  AnswerMachine machine = *AnswerMachine::create(words, form);
   Seen seen;
   const auto take = [&] {
     for (const AnswerStep& step : machine.take()) {
@@ -46,65 +49,76 @@ Seen read(const Ids& ids, const AnswerForm& form, bool cut) {
 }
 
 TEST(AnswerMachine, ReadsReasoningTextAndCalls) {
-  const Seen seen = read(encode(kAnswer), form_with(), false);
-  EXPECT_EQ(seen.reasoning, "First, w\u00e4gen \U0001F642.");
-  EXPECT_EQ(seen.text, "Gr\u00fc\u00dfe END of all");
-  EXPECT_EQ(seen.calls,
-            "call_0get{\"city\": \"M\u00fcnchen \\\"x\\\"\", \"days\": 3};call_1put{};");
-  EXPECT_EQ(seen.finish, Finish::tool_calls);
-  ASSERT_EQ(seen.whole.blocks.size(), 4u);
-  EXPECT_EQ(seen.whole.blocks[3].name, "put");
+  for (const FormCase& each : all_forms()) {
+    SCOPED_TRACE(each.name);
+    const Seen seen = read(each.ids(), each.form, false, *each.tokenizer);
+    EXPECT_EQ(seen.reasoning, "First, w\u00e4gen \U0001F642.");
+    EXPECT_EQ(seen.text, "Gr\u00fc\u00dfe END of all");
+    EXPECT_EQ(seen.calls,
+              "call_0get{\"city\": \"M\u00fcnchen \\\"x\\\"\", \"days\": 3};call_1put{};");
+    EXPECT_EQ(seen.finish, Finish::tool_calls);
+    ASSERT_EQ(seen.whole.blocks.size(), 4u);
+    EXPECT_EQ(seen.whole.blocks[3].name, "put");
+  }
+}
+
+/// The answer's ids, cut at one place more; nothing where that would cut a marker or a character.
+std::optional<Ids> cut_at(const FormCase& each, std::size_t at) {
+  Ids ids;
+  for (const std::string& part : {each.written.substr(0, at), each.written.substr(at)}) {
+    const auto more = each.tokenizer->encode(part, Tokenizer::Special::as_control);
+    if (!more) return std::nullopt;
+    ids.insert(ids.end(), more->begin(), more->end());
+  }
+  const auto markers =
+      std::ranges::count_if(ids, [&](std::int32_t id) { return each.tokenizer->is_special(id); });
+  if (markers != std::ranges::count(each.written, '<')) return std::nullopt;
+  return ids;
 }
 
 TEST(AnswerMachine, EverySplitPointOfTheTextGivesTheSame) {
   for (const auto& stops : {std::vector<std::string>{}, {"END"}, {"ZZ", "D of", "e END"}}) {
-    const Seen expected = read(encode(kAnswer), form_with(stops), false);
-    int splits = 0;
-    for (std::size_t at = 1; at < kAnswer.size(); ++at) {
-      // Tokens are cut where the halves meet, also inside a character; markers stay whole.
-      Ids ids;
-      const auto add = [&](std::string_view part) {
-        const auto more = tokenizer().encode(part, Tokenizer::Special::as_control);
-        if (more) ids.insert(ids.end(), more->begin(), more->end());
-        return more.has_value();
-      };
-      if (!add(std::string_view(kAnswer).substr(0, at))) continue;
-      if (!add(std::string_view(kAnswer).substr(at))) continue;
-      if (tokenizer().decode(ids) != kAnswer) continue;
-      const bool cuts_marker = std::count_if(ids.begin(), ids.end(), [](std::int32_t id) {
-                                 return tokenizer().is_special(id);
-                               }) != std::count(kAnswer.begin(), kAnswer.end(), '<');
-      if (cuts_marker) continue;
-      ++splits;
-      const Seen seen = read(ids, form_with(stops), false);
-      EXPECT_EQ(seen.reasoning, expected.reasoning) << at;
-      EXPECT_EQ(seen.text, expected.text) << at;
-      EXPECT_EQ(seen.calls, expected.calls) << at;
-      EXPECT_EQ(seen.finish, expected.finish) << at;
+    for (const FormCase& each : all_forms(stops)) {
+      SCOPED_TRACE(each.name);
+      const Seen expected = read(each.ids(), each.form, false, *each.tokenizer);
+      int splits = 0;
+      for (std::size_t at = 1; at < each.written.size(); ++at) {
+        const auto ids = cut_at(each, at);
+        if (!ids) continue;
+        ++splits;
+        const Seen seen = read(*ids, each.form, false, *each.tokenizer);
+        EXPECT_EQ(seen.reasoning, expected.reasoning) << at;
+        EXPECT_EQ(seen.text, expected.text) << at;
+        EXPECT_EQ(seen.calls, expected.calls) << at;
+        EXPECT_EQ(seen.finish, expected.finish) << at;
+      }
+      EXPECT_GT(splits, each.tokenizer == &tokenizer() ? 200 : 90);
     }
-    EXPECT_GT(splits, 200);
   }
 }
 
 TEST(AnswerMachine, EveryEndOfTheTokensIsABeginningOfTheWhole) {
-  const Ids ids = encode(kAnswer);
-  const Seen all = read(ids, form_with(), false);
-  for (std::size_t count = 0; count <= ids.size(); ++count) {
-    const Seen seen =
-        read({ids.begin(), ids.begin() + static_cast<long>(count)}, form_with(), true);
-    const auto begins = [](std::string whole, std::string part) {
-      const std::string broken = "\uFFFD";  // of a character that the cut left unfinished
-      if (part.ends_with(broken)) part.resize(part.size() - broken.size());
-      return whole.starts_with(part);
-    };
-    EXPECT_TRUE(begins(all.reasoning, seen.reasoning)) << count;
-    EXPECT_TRUE(begins(all.text, seen.text)) << count;
-    if (count < ids.size()) {
-      EXPECT_EQ(seen.finish, Finish::length) << count;
+  const auto begins = [](std::string whole, std::string part) {
+    const std::string broken = "\uFFFD";  // of a character that the cut left unfinished
+    if (part.ends_with(broken)) part.resize(part.size() - broken.size());
+    return whole.starts_with(part);
+  };
+  for (const FormCase& each : all_forms()) {
+    SCOPED_TRACE(each.name);
+    const Ids ids = each.ids();
+    const Seen all = read(ids, each.form, false, *each.tokenizer);
+    for (std::size_t count = 0; count <= ids.size(); ++count) {
+      const Seen seen = read({ids.begin(), ids.begin() + static_cast<long>(count)}, each.form, true,
+                             *each.tokenizer);
+      EXPECT_TRUE(begins(all.reasoning, seen.reasoning)) << count;
+      EXPECT_TRUE(begins(all.text, seen.text)) << count;
+      if (count < ids.size()) {
+        EXPECT_EQ(seen.finish, Finish::length) << count;
+      }
+      // What was seen step by step is what the whole has.
+      EXPECT_EQ(seen.text, seen.whole.joined(AnswerBlock::Kind::text));
+      EXPECT_EQ(seen.reasoning, seen.whole.joined(AnswerBlock::Kind::reasoning));
     }
-    // What was seen step by step is what the whole has.
-    EXPECT_EQ(seen.text, seen.whole.joined(AnswerBlock::Kind::text));
-    EXPECT_EQ(seen.reasoning, seen.whole.joined(AnswerBlock::Kind::reasoning));
   }
 }
 

@@ -2,9 +2,13 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "server/answer_machine.h"
+#include "text/json.h"
+#include "text/small_file.h"
 
 namespace sluice::server {
 
@@ -38,6 +42,65 @@ inline AnswerForm form_with(std::vector<std::string> stops = {}) {
   form.call_ids = "call_";
   form.stops = std::move(stops);
   return form;
+}
+
+/// k3-nano's words with the markers of other formats.
+inline const text::Tokenizer& other_tokenizer() {
+  static const text::Tokenizer* const one = [] {
+    constexpr std::size_t kWords = 3840;
+    text::Json named = text::Json::object();
+    for (const char* marker :
+         {"[EOS]", "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<|im_system|>",
+          "<|im_user|>", "<|im_assistant|>", "<|im_middle|>", "<|tool_calls_section_begin|>",
+          "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>",
+          "<|tool_calls_section_end|>"}) {
+      named[std::to_string(kWords + named.size())] = {{"content", marker}};
+    }
+    const std::string ranks =
+        *text::read_small_file(SLUICE_SOURCE_DIR "/models/k3-nano/tiktoken.model", 1 << 20);
+    return new text::Tokenizer(
+        *text::Tokenizer::parse(ranks, text::Json{{"added_tokens_decoder", named}}.dump()));
+  }();
+  return *one;
+}
+
+/// kAnswer as others write it, behind a <think> that the prompt or the model wrote.
+inline const std::string kOtherAnswer =
+    "First, w\u00e4gen \U0001F642.</think>Gr\u00fc\u00dfe END of all"
+    "<|tool_calls_section_begin|>"
+    "<|tool_call_begin|>functions.get:0<|tool_call_argument_begin|>"
+    "{\"city\": \"M\u00fcnchen \\\"x\\\"\", \"days\": 3}<|tool_call_end|>"
+    "<|tool_call_begin|>functions.put:1<|tool_call_argument_begin|>{}<|tool_call_end|>"
+    "<|tool_calls_section_end|>";
+
+/// The same answer in one of the formats.
+struct FormCase {
+  std::string name;
+  const text::Tokenizer* tokenizer;
+  AnswerForm form;
+  std::string written;
+
+  Ids encode(std::string_view part) const {
+    return *tokenizer->encode(part, text::Tokenizer::Special::as_control);
+  }
+  Ids ids() const { return encode(written); }
+};
+
+inline std::vector<FormCase> all_forms(const std::vector<std::string>& stops = {}) {
+  using Kind = text::ChatFormat::Kind;
+  std::vector<FormCase> all = {{"K3", &tokenizer(), form_with(stops), kAnswer}};
+  for (const auto& [name, kind] :
+       {std::pair{"ChatML", Kind::chatml}, std::pair{"Jinja", Kind::jinja},
+        std::pair{"K2", Kind::kimi_k2}}) {
+    AnswerForm form = form_with(stops);
+    form.chat = text::ChatFormat(kind);
+    all.push_back(
+        {std::string(name) + ", opened by the prompt", &other_tokenizer(), form, kOtherAnswer});
+    form.thinking = false;
+    all.push_back({std::string(name) + ", opened by the model", &other_tokenizer(), form,
+                   "<think>" + kOtherAnswer});
+  }
+  return all;
 }
 
 }  // namespace sluice::server
