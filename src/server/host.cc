@@ -83,8 +83,7 @@ std::string name_of(const std::filesystem::path& model) {
   return name.empty() ? "model" : name.string();
 }
 
-/// Without a format there is no chat, but all else works. Who has a template may think that there is
-/// one.
+/// Without a format there is no chat, but all else works; a template makes people expect one.
 void detect_format(const text::Tokenizer& tokenizer, ServedModel& model) {
   auto format = text::ChatFormat::detect(tokenizer);
   if (format) {

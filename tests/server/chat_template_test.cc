@@ -95,6 +95,14 @@ TEST(ChatTemplate, AThoughtThatItOpensIsReasoningInAllApis) {
   const TestJson anthropic = post(model.port(), "/v1/messages", message("Hello")).json();
   ASSERT_EQ(anthropic["content"].size(), 1u) << anthropic;
   EXPECT_EQ(anthropic["content"][0]["thinking"], reasoning);
+
+  // JSON that is asked for is the answer's form, and not that of the thought before it.
+  TestJson held = openai;
+  held["response_format"] = {{"type", "json_schema"},
+                             {"json_schema", {{"name", "n"}, {"schema", {{"type", "integer"}}}}}};
+  const Answered json = post(model.port(), "/v1/chat/completions", held);
+  ASSERT_EQ(json.status, 200) << json.body;
+  EXPECT_EQ(json.json()["choices"][0]["message"]["reasoning_content"], reasoning) << json.body;
 }
 
 }  // namespace
