@@ -47,8 +47,9 @@ TEST(ChatTemplate, ThatIsNotUnderstoodIsRefusedWithItsLine) {
   const Folder folder;
   server::make_templated_nano(folder.path(), server::kMacro);
   const std::string model = folder.path().string();
+  // (It is over before it reads anything, so nothing is written to it.)
   for (const Finished& refused :
-       {run_program({"run", model, "--chat", "-p", "Hi"}), run_program({"chat", model}, "Hi\n")}) {
+       {run_program({"run", model, "--chat", "-p", "Hi"}), run_program({"chat", model})}) {
     EXPECT_EQ(refused.exit_code, 2) << refused.err;
     EXPECT_EQ(refused.out, "");
     for (const char* part : {"the model's chat template: line 2", "macro", "--ids"}) {
