@@ -28,9 +28,10 @@ constexpr std::uint64_t kSlack = 5 * kMiB / 2;
 constexpr std::uint64_t kCodeBytes = 19 * kMiB / 2;
 
 // A budget is named with the margin. The heap of two starts of the program differs by some bytes at
-// most, for which it is taken with a little less.
+// most, for which it is taken with a little less; what was measured differs by some pages.
 constexpr std::uint64_t kMargin = kMiB / 4;
-constexpr std::uint64_t kJitter = std::uint64_t{1} << 10;
+constexpr std::uint64_t kJitterOfHeap = std::uint64_t{1} << 10;
+constexpr std::uint64_t kJitterOfPages = kMargin;
 
 // Prefill reads every weight once per chunk: doubling a chunk halves the bytes per token, as long
 // as its activations do not crowd out weights that could stay.
@@ -141,7 +142,8 @@ Result<Budget> draw_up_budget(const EngineOptions& options, const model::Archite
   };
   budget.chunk = std::min(options.chunk.value_or(1), options.context);
   budget.needs = needs(budget.chunk);
-  if (budget.needs.sum() + weights + kMargin - kJitter > budget.ram) {
+  const std::uint64_t jitter = program > program_memory() ? kJitterOfPages : kJitterOfHeap;
+  if (budget.needs.sum() + weights + kMargin - jitter > budget.ram) {
     return too_small(options, budget.needs, weights, budget.ram, needs(1).sum() + weights);
   }
   std::uint64_t free = budget.ram - budget.needs.sum() - weights;

@@ -191,7 +191,10 @@ TEST_F(TheServer, APromptBeyondTheContextIsRefused) {
   EXPECT_EQ(completion.status, 400);
   EXPECT_EQ(completion.json()["error"]["code"], "context_length_exceeded");
   // That API has no codes: clients go by the words.
-  const Answered messages = post(port(), "/v1/messages", chat(text, {{"max_tokens", 4}}));
+  const TestJson turn = {{"role", "user"}, {"content", text}};
+  const Answered messages =
+      post(port(), "/v1/messages",
+           {{"model", "k3-nano"}, {"max_tokens", 4}, {"messages", TestJson::array({turn})}});
   EXPECT_EQ(messages.status, 400) << messages.body;
   const std::string message = messages.json()["error"]["message"];
   EXPECT_EQ(message.find("prompt is too long: "), 0u) << message;
