@@ -172,6 +172,7 @@ Result<std::span<const float>> Engine::feed_with(model::SequenceState& sequence,
       return tl::unexpected(!result ? result.error() : status.error());
     }
     logits = *result;
+    if (!last && options.on_chunk) options.on_chunk(first + count);
   }
   return logits.last(shape().vocabulary);
 }

@@ -32,6 +32,9 @@ struct Progress {
 struct FeedOptions {
   const Cancellation* cancellation = nullptr;
   std::function<void(const Progress&)> on_progress;
+  /// Called between two chunks: the sequence holds `tokens` of this feed(), whole chunks, as it
+  /// would after a feed() of these alone, and may be saved. The engine may not be used.
+  std::function<void(std::size_t tokens)> on_chunk;
   /// With EngineOptions::all_logits: called chunk by chunk with the logits of its positions,
   /// [count, vocabulary]. `first` counts from the start of this feed().
   std::function<Status(std::size_t first, std::span<const float> logits)> on_logits;

@@ -36,7 +36,7 @@ std::uint64_t Conversations::memory_bytes(std::size_t context, std::size_t vocab
 
 Result<std::unique_ptr<Conversations>> Conversations::open(engine::Engine& engine,
                                                            const ConversationOptions& options) {
-  std::unique_ptr<Conversations> all(new Conversations(options.memory, engine));
+  std::unique_ptr<Conversations> all(new Conversations(options, engine));
   SLUICE_ASSIGN(all->sequence_, engine.new_sequence());
   if (options.folder.empty() || options.disk == 0) return all;
   const StateLimits limits = {both(engine.digest(), options.tokenizer_digest),
@@ -64,6 +64,7 @@ Result<std::span<const float>> Conversations::recall(std::span<const std::int32_
   StateStore::Shared saved = memory_.find(prompt, sequence_->adapter());
   const std::size_t in_memory = saved ? saved->ids.size() : 0;
   logits_.clear();
+  part_since_ = Clock::now();
   if (!recall_from_disk(prompt, std::max(held(), in_memory)) &&
       (held() == 0 || held() < in_memory)) {
     begin_anew();
@@ -128,6 +129,12 @@ void Conversations::keep(std::span<const float> logits) {
   saved = memory_.save(*sequence_, held_, logits);
   if (saved) return writer_->submit({head, held_, {}, std::move(saved)});
   writer_->write_now({head, held_}, *sequence_, logits);
+}
+
+void Conversations::keep_part(std::span<const std::int32_t> ids) {
+  if (Clock::now() - part_since_ < part_interval_) return;
+  memory_.save_part(*sequence_, ids);
+  part_since_ = Clock::now();
 }
 
 std::optional<KnownAnswer> Conversations::recall_answer(std::uint64_t key,

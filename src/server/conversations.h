@@ -1,6 +1,7 @@
 // The sequence that the engine works on, and those of other requests, in memory and on disk.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/clock.h"
 #include "engine/engine.h"
 #include "server/disk_states.h"
 #include "server/state_store.h"
@@ -21,6 +23,8 @@ struct ConversationOptions {
   std::uint64_t disk = 0;             ///< bytes for them
   std::size_t vocabulary = 0;         ///< of the model
   std::uint64_t tokenizer_digest = 0;
+  /// Of a prompt that is being read, a copy is kept at the end of the first chunk after so long.
+  std::chrono::milliseconds part_interval = std::chrono::seconds(10);
 };
 
 /// An answer that was begun before.
@@ -59,6 +63,9 @@ class Conversations {
   /// What the sequence holds may be asked for again, also after a crash. `logits`: of its last
   /// position, or empty.
   void keep(std::span<const float> logits);
+  /// The sequence holds `ids`, the beginning of the prompt that recall() was asked for: if enough
+  /// time has passed since then, or since the last time, a copy is kept (StateStore::save_part()).
+  void keep_part(std::span<const std::int32_t> ids);
 
   /// The beginning of the answer under `key`, if it is known; unless it had ended, the sequence
   /// then holds the prompt and all of it but the last id.
@@ -88,14 +95,18 @@ class Conversations {
   std::uint64_t disk_bytes() const { return disk_ ? disk_->bytes() : 0; }
 
  private:
-  Conversations(std::uint64_t memory, engine::Engine& engine)
-      : engine_(engine), memory_(memory, engine.ledger()) {}
+  Conversations(const ConversationOptions& options, engine::Engine& engine)
+      : engine_(engine),
+        part_interval_(options.part_interval),
+        memory_(options.memory, engine.ledger()) {}
   void put_aside();
   bool recall_from_disk(std::span<const std::int32_t> prompt, std::size_t longer_than);
 
   std::uint64_t adapter_digest() const;
 
   engine::Engine& engine_;
+  const std::chrono::milliseconds part_interval_;
+  Clock::time_point part_since_;  // recall(), or the last part
   std::unique_ptr<model::SequenceState> sequence_;
   std::vector<std::int32_t> held_;
   StateStore memory_;

@@ -64,6 +64,7 @@ ConversationOptions conversation_options(const HostOptions& options, const engin
   ConversationOptions conversations;
   conversations.memory = engine.options().saved_states;
   conversations.folder = options.state_folder;
+  conversations.part_interval = options.part_interval;
   if (options.state_folder.empty()) return conversations;
   conversations.disk = disk_bytes(options);
   conversations.vocabulary = engine.shape().vocabulary;

@@ -1,6 +1,7 @@
 // A model ready to answer: its files, its engine, and the thread that uses it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -25,6 +26,8 @@ struct HostOptions {
   std::filesystem::path state_folder = {};  ///< for conversations on disk; empty: there are none
   /// Bytes for these. Default: 16 GiB, or a tenth of what is free there if that is less.
   std::optional<std::uint64_t> state_disk;
+  /// Between two copies of the state of a prompt that is being read.
+  std::chrono::milliseconds part_interval = std::chrono::seconds(10);
   std::vector<DriveLimit> drive_limits = {};  ///< where they were measured
   std::uint64_t reserve = 0;                  ///< bytes that the caller will hold beside
 };

@@ -3,6 +3,17 @@
 #include <algorithm>
 
 namespace sluice::server {
+namespace {
+
+constexpr std::size_t kMostParts = 2;  // of a prompt
+
+/// Ids and logits lie on the heap, but their room is charged with the buffer's.
+std::uint64_t bytes_of(const model::SequenceState& sequence, std::span<const std::int32_t> ids,
+                       std::span<const float> logits) {
+  return sequence.saved_bytes() + ids.size_bytes() + logits.size_bytes();
+}
+
+}  // namespace
 
 bool begin_with(std::span<const std::int32_t> ids, std::span<const std::int32_t> start) {
   return start.size() <= ids.size() && std::equal(start.begin(), start.end(), ids.begin());
@@ -35,17 +46,54 @@ StateStore::Shared StateStore::save(const model::SequenceState& sequence,
     }
     saved_.erase(known);
   }
-  Shared saved = copy(sequence, ids, logits);
+  // The longest at the very end.
+  for (const Place part : parts_of(ids, sequence.adapter())) {
+    saved_.splice(saved_.end(), saved_, part);
+  }
+  Shared saved = make(sequence, ids, logits);
   if (saved) saved_.push_front(saved);
   return saved;
+}
+
+StateStore::Shared StateStore::save_part(const model::SequenceState& sequence,
+                                         std::span<const std::int32_t> ids) {
+  std::vector<Place> older = parts_of(ids, sequence.adapter());
+  const std::uint64_t bytes = Buffer::charge_for(bytes_of(sequence, ids, {}));
+  while (!older.empty() && (older.size() >= kMostParts || *used_ + bytes > room_)) {
+    saved_.erase(older.front());
+    older.erase(older.begin());
+  }
+  const std::shared_ptr<Saved> saved = make(sequence, ids, {});
+  if (!saved) return nullptr;
+  saved->is_part = true;
+  saved_.push_front(saved);
+  return saved;
+}
+
+/// The parts that `ids` go beyond, the shortest first.
+std::vector<StateStore::Place> StateStore::parts_of(std::span<const std::int32_t> ids,
+                                                    std::uint32_t adapter) {
+  std::vector<Place> parts;
+  for (auto each = saved_.begin(); each != saved_.end(); ++each) {
+    const Saved& saved = **each;
+    if (!saved.is_part || saved.adapter != adapter || saved.ids.size() >= ids.size()) continue;
+    if (begin_with(ids, saved.ids)) parts.push_back(each);
+  }
+  std::ranges::sort(parts, {}, [](Place part) { return (*part)->ids.size(); });
+  return parts;
 }
 
 StateStore::Shared StateStore::copy(const model::SequenceState& sequence,
                                     std::span<const std::int32_t> ids,
                                     std::span<const float> logits) {
+  return make(sequence, ids, logits);
+}
+
+std::shared_ptr<StateStore::Saved> StateStore::make(const model::SequenceState& sequence,
+                                                    std::span<const std::int32_t> ids,
+                                                    std::span<const float> logits) {
   const std::size_t state_bytes = sequence.saved_bytes();
-  // Ids and logits lie on the heap, but their room is charged with the buffer's.
-  const std::uint64_t all = state_bytes + ids.size_bytes() + logits.size_bytes();
+  const std::uint64_t all = bytes_of(sequence, ids, logits);
   const std::uint64_t bytes = Buffer::charge_for(all);
   if (bytes > room_) return nullptr;
   while (*used_ + bytes > room_ && !saved_.empty()) saved_.pop_back();

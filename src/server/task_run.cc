@@ -202,7 +202,11 @@ class TaskRun {
     const auto rest = std::span(prompt).subspan(known_ids);
     place_.board.begin_prefill(choice_, rest.size());
     const auto start = Clock::now();
-    const auto logits = place_.engine.feed(conversations().sequence(), rest, feed_options());
+    engine::FeedOptions options = feed_options();
+    options.on_chunk = [&](std::size_t fed) {
+      conversations().keep_part(std::span(prompt).first(known_ids + fed));
+    };
+    const auto logits = place_.engine.feed(conversations().sequence(), rest, options);
     held() = prompt;
     held().resize(conversations().sequence().length());
     if (!logits) return logits;

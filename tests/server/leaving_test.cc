@@ -6,21 +6,20 @@
 #include <thread>
 
 #include "io/fault_reader.h"
-#include "server/client.h"
-#include "server/server.h"
+#include "server/served.h"
 
 namespace sluice::server {
 namespace {
 
-std::unique_ptr<Server> start_slow() {
-  ServerOptions options;
+std::unique_ptr<Server> start_slow(ServerOptions options = {},
+                                   std::chrono::microseconds delay = std::chrono::milliseconds(8)) {
   options.host.engine.model = SLUICE_SOURCE_DIR "/models/k3-nano";
   options.host.engine.threads = 1;
   options.host.engine.context = 512;
   options.host.engine.ram = std::uint64_t{1};  // refused, with the smallest that works
   options.port = 0;
-  options.host.engine.wrap_reader = [](std::unique_ptr<io::Reader> inner) {
-    return io::make_fault_reader(std::move(inner), {.max_delay = std::chrono::milliseconds(8)});
+  options.host.engine.wrap_reader = [delay](std::unique_ptr<io::Reader> inner) {
+    return io::make_fault_reader(std::move(inner), {.max_delay = delay});
   };
   auto server = Server::start(options);
   EXPECT_FALSE(server);
@@ -86,6 +85,37 @@ TEST_P(ALeavingClient, StopsTheEngineWithinALayer) {
 
 INSTANTIATE_TEST_SUITE_P(Phases, ALeavingClient, ::testing::Values("prefill", "decode"),
                          [](const auto& phase) { return std::string(phase.param); });
+
+/// A prompt of some 150 tokens.
+TestJson long_request() {
+  std::string text;
+  for (int i = 0; i < 16; ++i) text += "It was on a dreary night of November " + std::to_string(i);
+  return {{"model", "k3-nano"}, {"prompt", text}, {"max_tokens", 6}, {"temperature", 0}};
+}
+
+TEST(AClientThatLeavesALongPrompt, FindsWhatWasReadOfItWhenItComesAgain) {
+  ServerOptions options;
+  options.host.engine.chunk = 8;
+  options.host.saved_states = std::uint64_t{8} << 20;
+  options.host.part_interval = std::chrono::milliseconds(0);
+  const auto server = start_slow(options, std::chrono::microseconds(500));
+  const int port = server->port();
+  {
+    Client client(port);
+    client.write(wire("POST", "/v1/completions", long_request().dump()));
+    while (true) {
+      const TestJson now = status_of(port)["request"];
+      if (!now.is_null() && now["prompt_tokens_done"] >= 64) break;
+    }
+  }
+  while (status_of(port)["phase"] != "idle") continue;
+  const TestJson again = post(port, "/v1/completions", long_request()).json();
+  const TestJson fresh =
+      post(start(options_for_tests())->port(), "/v1/completions", long_request()).json();
+  EXPECT_GE(fresh["usage"]["prompt_tokens"], 120);
+  EXPECT_GE(again["usage"]["prompt_tokens_details"]["cached_tokens"], 64);
+  EXPECT_EQ(again["choices"], fresh["choices"]);
+}
 
 TEST(AClientThatWaits, IsDroppedFromTheQueueWhenItLeaves) {
   const auto server = start_slow();

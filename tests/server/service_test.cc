@@ -434,6 +434,24 @@ TEST_F(TheServer, MetricsCountWhatHappened) {
   EXPECT_EQ(text.find("/nothing"), std::string::npos) << "clients cannot invent series";
 }
 
+TEST(APromptWithAnotherTail, GoesOnFromWhatItHasInCommon) {
+  ServerOptions options = options_for_tests();
+  options.host.engine.chunk = 8;
+  options.host.part_interval = std::chrono::milliseconds(0);
+  TestJson body = complete("", {{"logprobs", 3}});
+  std::vector<int> ids(200);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = 300 + static_cast<int>(i * i % 1000);
+  const auto server = start(options);
+  body["prompt"] = ids;
+  post(server->port(), "/v1/completions", body);
+  for (std::size_t i = 190; i < ids.size(); ++i) ids[i] += 7;
+  body["prompt"] = ids;
+  const TestJson edited = post(server->port(), "/v1/completions", body).json();
+  EXPECT_EQ(edited["usage"]["prompt_tokens_details"]["cached_tokens"], 184) << "whole chunks";
+  const TestJson fresh = post(start(options_for_tests())->port(), "/v1/completions", body).json();
+  EXPECT_EQ(edited["choices"], fresh["choices"]) << "log probabilities tell every bit";
+}
+
 TEST(AServerWithKeys, LetsInWhoHasOne) {
   ServerOptions options = options_for_tests();
   options.keys = {"correct-horse-battery", "another-key-of-length"};

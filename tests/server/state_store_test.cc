@@ -1,0 +1,119 @@
+// Which copies of sequences stay when room is short.
+#include "server/state_store.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "engine/engine.h"
+
+namespace sluice::server {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+class SavedSequences : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    engine::EngineOptions options;
+    options.model = SLUICE_SOURCE_DIR "/models/k3-nano";
+    options.threads = 1;
+    options.context = 64;
+    options.ram = 512 * kMiB;
+    options.saved_states = 16 * kMiB;
+    auto opened = engine::Engine::open(options);
+    ASSERT_TRUE(opened) << opened.error().message;
+    engine_ = std::move(*opened);
+    sequence_ = std::move(*engine_->new_sequence());
+    ASSERT_TRUE(engine_->feed(*sequence_, numbered(8, 1)));
+    StateStore one(16 * kMiB, engine_->ledger());
+    ASSERT_TRUE(one.save(*sequence_, numbered(40, 1), kLogits));
+    bytes_ = one.bytes();
+  }
+
+  static Ids numbered(std::size_t count, std::int32_t first) {
+    Ids ids(count);
+    std::iota(ids.begin(), ids.end(), first);
+    return ids;
+  }
+
+  /// With room for so many.
+  std::unique_ptr<StateStore> store(std::uint64_t count) {
+    return std::make_unique<StateStore>(count * bytes_, engine_->ledger());
+  }
+  /// Of the prompt of 40 ids from `first` on, as many as are known.
+  static std::size_t known(StateStore& store, std::int32_t first, std::size_t of = 40) {
+    const StateStore::Shared found = store.find(numbered(of, first), 0);
+    return found ? found->ids.size() : 0;
+  }
+
+  // What the sequence holds is nothing to the store, which goes by the ids.
+  void keep(StateStore& store, std::int32_t first) {
+    EXPECT_TRUE(store.save(*sequence_, numbered(40, first), kLogits));
+  }
+  void keep_part(StateStore& store, std::int32_t first, std::size_t ids) {
+    EXPECT_TRUE(store.save_part(*sequence_, numbered(ids, first)));
+  }
+
+  const std::vector<float> kLogits = {1.0F};
+  std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<model::SequenceState> sequence_;
+  std::uint64_t bytes_ = 0;
+};
+
+TEST_F(SavedSequences, TheTwoLongestPartsOfAPromptStay) {
+  const auto all = store(8);
+  for (const std::size_t ids : {8, 16, 24, 32}) keep_part(*all, 100, ids);
+  EXPECT_EQ(all->count(), 2u);
+  EXPECT_EQ(known(*all, 100), 32u);
+  EXPECT_EQ(known(*all, 100, 30), 24u) << "another tail";
+  EXPECT_EQ(known(*all, 100, 20), 0u);
+  keep(*all, 100);
+  EXPECT_EQ(all->count(), 3u) << "they hurt nobody";
+}
+
+TEST_F(SavedSequences, PartsTakeNoMoreFromOthersThanTheWholePrompt) {
+  const auto all = store(3);
+  for (const std::int32_t first : {200, 300, 400}) keep(*all, first);
+  for (const std::size_t ids : {8, 16, 24, 32}) keep_part(*all, 100, ids);
+  EXPECT_EQ(all->count(), 3u) << "one part, in the place of the oldest";
+  EXPECT_EQ(known(*all, 100), 32u);
+  keep(*all, 100);
+  EXPECT_EQ(known(*all, 100), 40u);
+  EXPECT_EQ(known(*all, 400), 40u);
+  EXPECT_EQ(known(*all, 300), 40u);
+  EXPECT_EQ(known(*all, 200), 0u);
+}
+
+TEST_F(SavedSequences, TheLongestPartOfAWholePromptGoesFirst) {
+  const auto all = store(4);
+  keep(*all, 200);
+  for (const std::size_t ids : {8, 16}) keep_part(*all, 100, ids);
+  keep(*all, 100);
+  EXPECT_EQ(all->count(), 4u);
+  keep(*all, 300);
+  EXPECT_EQ(known(*all, 200), 40u);
+  EXPECT_EQ(known(*all, 100, 20), 8u) << "it serves more tails than the longer one";
+  keep(*all, 400);
+  keep(*all, 500);
+  EXPECT_EQ(known(*all, 100, 20), 8u) << "it was used lately";
+}
+
+TEST_F(SavedSequences, ThePartOfAPromptThatWasGivenUpIsOneAmongOthers) {
+  const auto all = store(2);
+  keep(*all, 200);
+  keep_part(*all, 100, 32);
+  keep(*all, 300);
+  EXPECT_EQ(known(*all, 200), 0u);
+  EXPECT_EQ(known(*all, 100), 32u) << "nothing else is left of it";
+}
+
+TEST_F(SavedSequences, NoRoomIsNoError) {
+  const auto all = store(0);
+  EXPECT_FALSE(all->save_part(*sequence_, numbered(8, 1)));
+}
+
+}  // namespace
+}  // namespace sluice::server
