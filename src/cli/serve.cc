@@ -37,6 +37,7 @@ struct ServeOptions {
   std::string name;
   std::string state_folder;
   std::optional<std::uint64_t> state_disk;
+  std::optional<std::uint64_t> state_write;
 };
 
 class Serve final : public Command {
@@ -80,6 +81,10 @@ class Serve final : public Command {
              "Bytes of --state-dir for conversations and unfinished answers, the oldest out first; "
              "default: 16G, or a tenth of what is free there")
         ->group(group);
+    add_size(app, "--state-write", options_.state_write,
+             "Bytes per second, on average since the start, that are written there at most: drives "
+             "wear out; default: 10M")
+        ->group(group);
     add_adapters(app, options_.compute);
     add_compute_options(app, options_.compute);
     app.footer(
@@ -110,6 +115,13 @@ class Serve final : public Command {
     if (options_.state_disk && options_.state_folder.empty()) {
       return fail(ErrorKind::usage,
                   "--state-disk: needs --state-dir DIR, where that is to be kept");
+    }
+    if (options_.state_write) {
+      options.host.state_write = *options_.state_write;
+      if (options_.state_folder.empty()) {
+        return fail(ErrorKind::usage,
+                    "--state-write: needs --state-dir DIR, where that is written");
+      }
     }
     SLUICE_ASSIGN(const auto server, server::Server::start(std::move(options)));
     Interrupts::watch();

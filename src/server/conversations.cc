@@ -42,7 +42,7 @@ Result<std::unique_ptr<Conversations>> Conversations::open(engine::Engine& engin
   const StateLimits limits = {both(engine.digest(), options.tokenizer_digest),
                               all->sequence_->context(), options.vocabulary};
   SLUICE_ASSIGN(all->disk_, DiskStates::open(options.folder, options.disk, limits));
-  SLUICE_ASSIGN(all->writer_, StateWriter::start(*all->disk_));
+  SLUICE_ASSIGN(all->writer_, StateWriter::start(*all->disk_, options.write_rate));
   return all;
 }
 
@@ -110,7 +110,24 @@ void Conversations::begin_anew() {
 
 /// Another conversation takes the sequence: this one may go on later.
 void Conversations::put_aside() {
-  if (!held_.empty()) memory_.save(*sequence_, held_, {});
+  if (held_.empty()) return;
+  if (is_due_) {
+    keep({});
+    is_due_ = false;
+    return;
+  }
+  memory_.save(*sequence_, held_, {});
+}
+
+StateWriter::Item Conversations::item_of(std::span<const std::int32_t> ids,
+                                         StateStore::Shared saved) const {
+  StateWriter::Item item;
+  item.head.key = hash_of_ids(ids, adapter_digest());
+  item.head.prompt = ids.size();
+  item.ids.assign(ids.begin(), ids.end());
+  item.saved = std::move(saved);
+  item.adapter = adapter_digest();
+  return item;
 }
 
 void Conversations::keep(std::span<const float> logits) {
@@ -119,21 +136,34 @@ void Conversations::keep(std::span<const float> logits) {
     if (!logits.empty()) memory_.save(*sequence_, held_, logits);
     return;
   }
-  StateHead head;
-  head.key = hash_of_ids(held_, adapter_digest());
-  head.prompt = held_.size();
+  is_due_ = false;
   StateStore::Shared saved = memory_.save(*sequence_, held_, logits);
-  if (logits.empty() && disk_->has_conversation(head.key)) return;
-  if (saved) return writer_->submit({head, held_, {}, std::move(saved)});
-  writer_->flush();  // it may hold the room that is missing
-  saved = memory_.save(*sequence_, held_, logits);
-  if (saved) return writer_->submit({head, held_, {}, std::move(saved)});
-  writer_->write_now({head, held_}, *sequence_, logits);
+  if (logits.empty() && disk_->has_conversation(hash_of_ids(held_, adapter_digest()))) return;
+  if (!saved) {
+    writer_->flush();  // it may hold the room that is missing
+    saved = memory_.save(*sequence_, held_, logits);
+  }
+  if (saved) return writer_->submit_later(item_of(held_, std::move(saved)));
+  if (!writer_->is_free()) {
+    is_due_ = true;
+    return;
+  }
+  writer_->write_now(item_of(held_, nullptr), *sequence_, logits);
 }
 
 void Conversations::keep_part(std::span<const std::int32_t> ids) {
   if (Clock::now() - part_since_ < part_interval_) return;
-  memory_.save_part(*sequence_, ids);
+  StateStore::Shared saved = memory_.save_part(*sequence_, ids);
+  if (writer_ && writer_->is_free()) {
+    const bool has_copy = saved != nullptr;
+    StateWriter::Item item = item_of(ids, std::move(saved));
+    item.is_part = true;
+    if (has_copy) {
+      writer_->submit(std::move(item));
+    } else {
+      writer_->write_now(std::move(item), *sequence_, {});
+    }
+  }
   part_since_ = Clock::now();
 }
 
@@ -159,13 +189,17 @@ std::optional<KnownAnswer> Conversations::recall_answer(std::uint64_t key,
   return KnownAnswer{{begin, texts->ids.end()}, std::move(texts->trail), texts->head.finish};
 }
 
-void Conversations::checkpoint(std::uint64_t key, std::size_t prompt,
+bool Conversations::checkpoint(std::uint64_t key, std::size_t prompt,
                                std::span<const text::TokenLogProbability> trail) {
-  if (!writer_ || !writer_->is_idle()) return;
+  if (!writer_ || !writer_->is_free()) return false;
   StateWriter::Item item = {answer_head(key, prompt), held_, encode_trail(trail)};
   item.saved = memory_.copy(*sequence_, held_, {});
-  if (item.saved) return writer_->submit(std::move(item));
-  writer_->write_now(std::move(item), *sequence_, {});
+  if (item.saved) {
+    writer_->submit(std::move(item));
+  } else {
+    writer_->write_now(std::move(item), *sequence_, {});
+  }
+  return true;
 }
 
 void Conversations::checkpoint_end(std::uint64_t key, std::size_t prompt,

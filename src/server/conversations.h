@@ -23,6 +23,9 @@ struct ConversationOptions {
   std::uint64_t disk = 0;             ///< bytes for them
   std::size_t vocabulary = 0;         ///< of the model
   std::uint64_t tokenizer_digest = 0;
+  /// Bytes per second, on average, that may be written there (WriteBudget); none: there is no
+  /// bound.
+  std::optional<std::uint64_t> write_rate = {};
   /// Of a prompt that is being read, a copy is kept at the end of the first chunk after so long.
   std::chrono::milliseconds part_interval = std::chrono::seconds(10);
 };
@@ -60,19 +63,22 @@ class Conversations {
   Result<std::span<const float>> recall(std::span<const std::int32_t> prompt);
   /// Puts aside what the sequence holds: it is empty then.
   void begin_anew();
-  /// What the sequence holds may be asked for again, also after a crash. `logits`: of its last
-  /// position, or empty.
+  /// What the sequence holds may be asked for again, also after a crash: it is brought to the disk,
+  /// once nothing is owed for what was written there before. `logits`: of its last position, or
+  /// empty.
   void keep(std::span<const float> logits);
   /// The sequence holds `ids`, the beginning of the prompt that recall() was asked for: if enough
-  /// time has passed since then, or since the last time, a copy is kept (StateStore::save_part()).
+  /// time has passed since then, or since the last time, a copy is kept (StateStore::save_part());
+  /// on disk, too, if nothing is owed.
   void keep_part(std::span<const std::int32_t> ids);
 
   /// The beginning of the answer under `key`, if it is known; unless it had ended, the sequence
   /// then holds the prompt and all of it but the last id.
   std::optional<KnownAnswer> recall_answer(std::uint64_t key, std::span<const std::int32_t> prompt);
   /// For after a crash: held() is `prompt` ids and the answer so far, of which the last is not in
-  /// the sequence yet. Does nothing if the drive is still busy with what came before.
-  void checkpoint(std::uint64_t key, std::size_t prompt,
+  /// the sequence yet. False, and nothing is done, if the drive is still busy with what came
+  /// before, or something is owed for it.
+  bool checkpoint(std::uint64_t key, std::size_t prompt,
                   std::span<const text::TokenLogProbability> trail);
   /// The same of an answer that has ended, for the others of its request.
   void checkpoint_end(std::uint64_t key, std::size_t prompt, std::vector<std::int32_t> ids,
@@ -92,6 +98,7 @@ class Conversations {
   std::size_t count() const { return memory_.count(); }
   std::uint64_t bytes() const { return memory_.bytes(); }
   std::size_t disk_count() const { return disk_ ? disk_->count() : 0; }
+  std::uint64_t disk_written_bytes() const { return disk_ ? disk_->written_bytes() : 0; }
   std::uint64_t disk_bytes() const { return disk_ ? disk_->bytes() : 0; }
 
  private:
@@ -100,6 +107,7 @@ class Conversations {
         part_interval_(options.part_interval),
         memory_(options.memory, engine.ledger()) {}
   void put_aside();
+  StateWriter::Item item_of(std::span<const std::int32_t> ids, StateStore::Shared saved) const;
   bool recall_from_disk(std::span<const std::int32_t> prompt, std::size_t longer_than);
 
   std::uint64_t adapter_digest() const;
@@ -109,6 +117,7 @@ class Conversations {
   Clock::time_point part_since_;  // recall(), or the last part
   std::unique_ptr<model::SequenceState> sequence_;
   std::vector<std::int32_t> held_;
+  bool is_due_ = false;  // held_ should be on disk, and there was no room to let it wait for that
   StateStore memory_;
   std::vector<float> logits_;  // of what recall() found
   std::unique_ptr<DiskStates> disk_;

@@ -229,6 +229,7 @@ Status DiskStates::write_file(const std::string& name, FunctionRef<Status(ByteSi
   if (!file.is_open()) return failed(path_ / unfinished, "cannot be made");
   const Status written = [&]() -> Status {
     SLUICE_TRY(contents([&](std::span<const std::byte> bytes) -> Status {
+      written_bytes_ += bytes.size();
       return file.write_all(bytes) ? Status() : failed(path_ / unfinished, "cannot be written");
     }));
     if (::fdatasync(file.get()) != 0 && errno != EINVAL) {
@@ -279,9 +280,9 @@ void DiskStates::give_up(const std::string& name, const Error& error) {
   if (damaged) drop(name);
 }
 
-void DiskStates::remove_answer(std::uint64_t key) {
+void DiskStates::remove(StateKind kind, std::uint64_t key) {
   const std::scoped_lock lock(mutex_);
-  drop(name_of(StateKind::answer, key));
+  drop(name_of(kind, key));
 }
 
 std::size_t DiskStates::count() const {

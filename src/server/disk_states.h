@@ -1,6 +1,7 @@
 // Sequences on disk: which there are, within a number of bytes, the oldest out first.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -51,10 +52,12 @@ class DiskStates {
   /// is filled in here. ErrorKind::drive; ErrorKind::memory if it is larger than all may be.
   Status write(StateHead head, std::span<const std::int32_t> ids, std::span<const float> logits,
                std::span<const std::byte> trail, FunctionRef<Status(ByteSink)> write_state);
-  void remove_answer(std::uint64_t key);
+  void remove(StateKind kind, std::uint64_t key);
 
   std::size_t count() const;
   std::uint64_t bytes() const;
+  /// That were written since it was opened.
+  std::uint64_t written_bytes() const { return written_bytes_; }
 
  private:
   struct File {
@@ -77,6 +80,7 @@ class DiskStates {
   const std::filesystem::path path_;
   const std::uint64_t most_bytes_;
   const StateLimits limits_;
+  std::atomic<std::uint64_t> written_bytes_ = 0;
 
   mutable std::mutex mutex_;
   std::map<std::string, File> files_;

@@ -67,6 +67,7 @@ ConversationOptions conversation_options(const HostOptions& options, const engin
   conversations.part_interval = options.part_interval;
   if (options.state_folder.empty()) return conversations;
   conversations.disk = disk_bytes(options);
+  conversations.write_rate = options.state_write;
   conversations.vocabulary = engine.shape().vocabulary;
   conversations.tokenizer_digest = digest_of(tokenizer);
   return conversations;

@@ -26,6 +26,8 @@ struct HostOptions {
   std::filesystem::path state_folder = {};  ///< for conversations on disk; empty: there are none
   /// Bytes for these. Default: 16 GiB, or a tenth of what is free there if that is less.
   std::optional<std::uint64_t> state_disk;
+  /// Bytes per second, on average, that may be written there.
+  std::uint64_t state_write = std::uint64_t{10} << 20;
   /// Between two copies of the state of a prompt that is being read.
   std::chrono::milliseconds part_interval = std::chrono::seconds(10);
   std::vector<DriveLimit> drive_limits = {};  ///< where they were measured

@@ -209,6 +209,9 @@ std::string Metrics::text(const MetricsSnapshot& now, const std::vector<DriveLim
   read.gauge("sluice_saved_state_bytes", "Memory of these", real(now.saved_state_bytes));
   read.gauge("sluice_saved_on_disk_bytes", "Conversations and unfinished answers on disk",
              real(now.saved_on_disk_bytes));
+  read.counter("sluice_saved_written_bytes_total",
+               "Bytes of conversations and unfinished answers written to disk",
+               real(now.saved_written_bytes));
   add_reads(now.live.reads, read);
   add_drive_limits(now.live.reads, limits, read);
   add_drive_temperatures(now.engine, read);

@@ -22,6 +22,7 @@ struct MetricsSnapshot {
   std::size_t saved_states = 0;
   std::uint64_t saved_state_bytes = 0;
   std::uint64_t saved_on_disk_bytes = 0;
+  std::uint64_t saved_written_bytes = 0;  ///< to disk, since start
 };
 
 /// All members may be called from any thread.

@@ -83,6 +83,7 @@ class TaskRun {
       };
     }
     std::size_t written = 0;
+    std::size_t outlives = known ? known->ids.size() : 0;  // a crash
     const auto on_token = [&](std::int32_t id) {
       const bool is_known = known && written < known->ids.size();
       if (is_known && written < known->trail.size()) log_probability = known->trail[written];
@@ -93,8 +94,9 @@ class TaskRun {
       if (log_probability && keeps_answers()) trail.push_back(*log_probability);
       const bool wants_more = machine.push(id, std::exchange(log_probability, std::nullopt));
       flush(machine);
-      if (wants_more && !is_known && written % kCheckpointTokens == 0 && keeps_answers()) {
-        conversations().checkpoint(answer_key(plan_.key, choice_), prompt.size(), trail);
+      if (wants_more && written >= outlives + kCheckpointTokens && keeps_answers() &&
+          conversations().checkpoint(answer_key(plan_.key, choice_), prompt.size(), trail)) {
+        outlives = written;
       }
       return wants_more;
     };

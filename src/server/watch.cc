@@ -45,7 +45,8 @@ text::Json memory_of(const MetricsSnapshot& now) {
           {"tenants", std::move(tenants)},
           {"saved_conversations", now.saved_states},
           {"saved_conversation_bytes", now.saved_state_bytes},
-          {"saved_on_disk_bytes", now.saved_on_disk_bytes}};
+          {"saved_on_disk_bytes", now.saved_on_disk_bytes},
+          {"saved_written_bytes", now.saved_written_bytes}};
 }
 
 text::Json experts_of(const engine::LiveStatistics& live, std::size_t count) {

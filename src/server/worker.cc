@@ -116,6 +116,7 @@ MetricsSnapshot Worker::snapshot() const {
   now.queued = queue_.size();
   now.queue_limit = queue_.limit();
   now.running = running_ != nullptr;
+  now.saved_written_bytes = conversations_->disk_written_bytes();
   return now;
 }
 

@@ -67,6 +67,15 @@ TEST(Serve, AFolderOfStateHasOneServer) {
   EXPECT_NE(file.err.find("is no folder"), std::string::npos) << file.err;
 }
 
+TEST(Serve, WantsToKnowWhereStatesAreWritten) {
+  for (const char* flag : {"--state-disk", "--state-write"}) {
+    const Finished run = run_program({"serve", kNano, "--port", "0", flag, "1G"});
+    EXPECT_EQ(run.exit_code, 2) << run.err;
+    EXPECT_NE(run.err.find(std::string(flag) + ": needs --state-dir"), std::string::npos)
+        << run.err;
+  }
+}
+
 TEST(Serve, SaysEarlyThatAModelHasNoTokenizer) {
   const ModelCopy copy(kTiny);
   fs::remove(copy / "tiktoken.model");

@@ -31,6 +31,7 @@ MetricsSnapshot a_moment() {
   now.engine.prediction.seconds = {1.25, 2.5};
   now.engine.predicts_decode = true;
   now.queued = 2;
+  now.saved_written_bytes = 99;
   return now;
 }
 
@@ -56,6 +57,7 @@ TEST(Metrics, TellWhatTheDrivesAndTheEngineDo) {
            "sluice_memory_most_bytes{tenant=\"ring\"} 6",
            "sluice_memory_resident_bytes 77",
            "sluice_queue_length 2",
+           "sluice_saved_written_bytes_total 99",
        }) {
     EXPECT_NE(text.find(std::string("\n") + line + "\n"), std::string::npos) << line << "\n"
                                                                              << text;
