@@ -123,6 +123,14 @@ TEST_F(WritingStates, WhatIsOwedIsPaidBeforeMoreIsWritten) {
   EXPECT_EQ(read(*all, numbered(20, 600)), 20u);
 }
 
+TEST_F(WritingStates, WhatWaitsIsWrittenOnceItIsPaidFor) {
+  options_.write_rate = 10 * kMiB;
+  options_.part_interval = std::chrono::hours(1);
+  const auto all = open();
+  for (const std::int32_t first : {100, 200, 300}) read(*all, numbered(20, first));
+  while (all->disk_count() < 3) continue;  // nobody asks for anything more
+}
+
 TEST_F(WritingStates, WhatHasNoRoomToWaitIsWrittenAtTheNextChance) {
   options_.write_rate = 1;
   options_.memory = 0;
