@@ -151,12 +151,12 @@ void Conversations::keep(std::span<const float> logits) {
   writer_->write_now(item_of(held_, nullptr), *sequence_, logits);
 }
 
-void Conversations::keep_part(std::span<const std::int32_t> ids) {
+void Conversations::keep_part(std::span<const std::int32_t> prompt, std::size_t count) {
   if (Clock::now() - part_since_ < part_interval_) return;
-  StateStore::Shared saved = memory_.save_part(*sequence_, ids);
+  StateStore::Shared saved = memory_.save_part(*sequence_, prompt, count);
   if (writer_ && writer_->is_free()) {
     const bool has_copy = saved != nullptr;
-    StateWriter::Item item = item_of(ids, std::move(saved));
+    StateWriter::Item item = item_of(prompt.first(count), std::move(saved));
     item.is_part = true;
     if (has_copy) {
       writer_->submit(std::move(item));

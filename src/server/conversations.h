@@ -67,10 +67,10 @@ class Conversations {
   /// once nothing is owed for what was written there before. `logits`: of its last position, or
   /// empty.
   void keep(std::span<const float> logits);
-  /// The sequence holds `ids`, the beginning of the prompt that recall() was asked for: if enough
-  /// time has passed since then, or since the last time, a copy is kept (StateStore::save_part());
-  /// on disk, too, if nothing is owed.
-  void keep_part(std::span<const std::int32_t> ids);
+  /// The sequence holds `count` ids of the prompt that recall() was asked for: if enough time has
+  /// passed since then, or since the last time, a copy is kept (StateStore::save_part()); on disk,
+  /// too, if nothing is owed.
+  void keep_part(std::span<const std::int32_t> prompt, std::size_t count);
 
   /// The beginning of the answer under `key`, if it is known; unless it had ended, the sequence
   /// then holds the prompt and all of it but the last id.

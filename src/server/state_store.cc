@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "store/checksum.h"
+
 namespace sluice::server {
 namespace {
 
@@ -13,6 +15,10 @@ std::uint64_t bytes_of(const model::SequenceState& sequence, std::span<const std
   return sequence.saved_bytes() + ids.size_bytes() + logits.size_bytes();
 }
 
+std::uint64_t checksum_of_ids(std::span<const std::int32_t> ids) {
+  return store::checksum_of(std::as_bytes(ids));
+}
+
 }  // namespace
 
 bool begin_with(std::span<const std::int32_t> ids, std::span<const std::int32_t> start) {
@@ -22,27 +28,28 @@ bool begin_with(std::span<const std::int32_t> ids, std::span<const std::int32_t>
 StateStore::Shared StateStore::find(std::span<const std::int32_t> ids, std::uint32_t adapter) {
   auto best = saved_.end();
   for (auto each = saved_.begin(); each != saved_.end(); ++each) {
-    const Saved& saved = **each;
+    const Saved& saved = *each->saved;
     if (saved.adapter != adapter) continue;
-    if (best != saved_.end() && saved.ids.size() <= (*best)->ids.size()) continue;
+    if (best != saved_.end() && saved.ids.size() <= best->saved->ids.size()) continue;
     if (saved.ids.size() == ids.size() && saved.logits.empty()) continue;
     if (begin_with(ids, saved.ids)) best = each;
   }
   if (best == saved_.end()) return nullptr;
+  if (best->part_of && *best->part_of != checksum_of_ids(ids)) best->part_of.reset();
   saved_.splice(saved_.begin(), saved_, best);
-  return saved_.front();
+  return saved_.front().saved;
 }
 
 StateStore::Shared StateStore::save(const model::SequenceState& sequence,
                                     std::span<const std::int32_t> ids,
                                     std::span<const float> logits) {
-  const auto known = std::find_if(saved_.begin(), saved_.end(), [&](const Shared& each) {
-    return each->adapter == sequence.adapter() && std::ranges::equal(each->ids, ids);
+  const auto known = std::find_if(saved_.begin(), saved_.end(), [&](const Entry& each) {
+    return each.saved->adapter == sequence.adapter() && std::ranges::equal(each.saved->ids, ids);
   });
   if (known != saved_.end()) {
-    if (logits.empty() || !(*known)->logits.empty()) {
+    if (logits.empty() || !known->saved->logits.empty()) {
       saved_.splice(saved_.begin(), saved_, known);
-      return saved_.front();
+      return saved_.front().saved;
     }
     saved_.erase(known);
   }
@@ -50,23 +57,22 @@ StateStore::Shared StateStore::save(const model::SequenceState& sequence,
   for (const Place part : parts_of(ids, sequence.adapter())) {
     saved_.splice(saved_.end(), saved_, part);
   }
-  Shared saved = make(sequence, ids, logits);
-  if (saved) saved_.push_front(saved);
+  Shared saved = copy(sequence, ids, logits);
+  if (saved) saved_.push_front({saved});
   return saved;
 }
 
 StateStore::Shared StateStore::save_part(const model::SequenceState& sequence,
-                                         std::span<const std::int32_t> ids) {
+                                         std::span<const std::int32_t> prompt, std::size_t count) {
+  const std::span<const std::int32_t> ids = prompt.first(count);
   std::vector<Place> older = parts_of(ids, sequence.adapter());
   const std::uint64_t bytes = Buffer::charge_for(bytes_of(sequence, ids, {}));
   while (!older.empty() && (older.size() >= kMostParts || *used_ + bytes > room_)) {
     saved_.erase(older.front());
     older.erase(older.begin());
   }
-  const std::shared_ptr<Saved> saved = make(sequence, ids, {});
-  if (!saved) return nullptr;
-  saved->is_part = true;
-  saved_.push_front(saved);
+  Shared saved = copy(sequence, ids, {});
+  if (saved) saved_.push_front({saved, checksum_of_ids(prompt)});
   return saved;
 }
 
@@ -75,23 +81,17 @@ std::vector<StateStore::Place> StateStore::parts_of(std::span<const std::int32_t
                                                     std::uint32_t adapter) {
   std::vector<Place> parts;
   for (auto each = saved_.begin(); each != saved_.end(); ++each) {
-    const Saved& saved = **each;
-    if (!saved.is_part || saved.adapter != adapter || saved.ids.size() >= ids.size()) continue;
+    const Saved& saved = *each->saved;
+    if (!each->part_of || saved.adapter != adapter || saved.ids.size() >= ids.size()) continue;
     if (begin_with(ids, saved.ids)) parts.push_back(each);
   }
-  std::ranges::sort(parts, {}, [](Place part) { return (*part)->ids.size(); });
+  std::ranges::sort(parts, {}, [](Place part) { return part->saved->ids.size(); });
   return parts;
 }
 
 StateStore::Shared StateStore::copy(const model::SequenceState& sequence,
                                     std::span<const std::int32_t> ids,
                                     std::span<const float> logits) {
-  return make(sequence, ids, logits);
-}
-
-std::shared_ptr<StateStore::Saved> StateStore::make(const model::SequenceState& sequence,
-                                                    std::span<const std::int32_t> ids,
-                                                    std::span<const float> logits) {
   const std::size_t state_bytes = sequence.saved_bytes();
   const std::uint64_t all = bytes_of(sequence, ids, logits);
   const std::uint64_t bytes = Buffer::charge_for(all);

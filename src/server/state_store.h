@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,7 +22,6 @@ class StateStore {
   struct Saved {
     std::vector<std::int32_t> ids;
     std::uint32_t adapter = 0;  ///< of the sequence
-    bool is_part = false;       ///< see save_part()
     Buffer room;
     std::size_t state_bytes = 0;                            ///< of room
     std::vector<float> logits;                              ///< of the last position; may be empty
@@ -50,11 +50,13 @@ class StateStore {
   /// serves more of the prompts that differ in their tails.
   Shared save(const model::SequenceState& sequence, std::span<const std::int32_t> ids,
               std::span<const float> logits);
-  /// Keeps the sequence in the middle of a prompt, of which it holds `ids`, for whoever asks for
-  /// the prompt again because its reading was given up, or for one with another tail. The two
+  /// Keeps the sequence in the middle of `prompt`, of which it holds `count` ids, for whoever asks
+  /// for the prompt again because its reading was given up, or for one with another tail. The two
   /// longest parts of a prompt stay, the longest alone where two would push out others: a prompt
-  /// under way takes no more from others than it will when it is kept whole.
-  Shared save_part(const model::SequenceState& sequence, std::span<const std::int32_t> ids);
+  /// under way takes no more from others than it will when it is kept whole. A part that was found
+  /// for another prompt has shown its worth, and is from then on kept like a whole one.
+  Shared save_part(const model::SequenceState& sequence, std::span<const std::int32_t> prompt,
+                   std::size_t count);
   /// What save() does for the caller alone: find() does not know it. Its room is the store's all
   /// the same.
   Shared copy(const model::SequenceState& sequence, std::span<const std::int32_t> ids,
@@ -64,17 +66,19 @@ class StateStore {
   std::uint64_t bytes() const { return *used_; }
 
  private:
-  using Place = std::list<Shared>::iterator;
+  struct Entry {
+    Shared saved;
+    std::optional<std::uint64_t> part_of = {};  // checksum of the prompt's ids
+  };
+  using Place = std::list<Entry>::iterator;
   std::vector<Place> parts_of(std::span<const std::int32_t> ids, std::uint32_t adapter);
-  std::shared_ptr<Saved> make(const model::SequenceState& sequence,
-                              std::span<const std::int32_t> ids, std::span<const float> logits);
 
   const std::uint64_t room_;
   MemoryLedger& ledger_;
   // What was handed out counts until it goes, which may be on another thread.
   const std::shared_ptr<std::atomic<std::uint64_t>> used_ =
       std::make_shared<std::atomic<std::uint64_t>>(0);
-  std::list<Shared> saved_;  // what makes room first comes last
+  std::list<Entry> saved_;  // what makes room first comes last
 };
 
 /// True if `ids` begin with `start`.

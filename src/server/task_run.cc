@@ -205,9 +205,7 @@ class TaskRun {
     place_.board.begin_prefill(choice_, rest.size());
     const auto start = Clock::now();
     engine::FeedOptions options = feed_options();
-    options.on_chunk = [&](std::size_t fed) {
-      conversations().keep_part(std::span(prompt).first(known_ids + fed));
-    };
+    options.on_chunk = [&](std::size_t fed) { conversations().keep_part(prompt, known_ids + fed); };
     const auto logits = place_.engine.feed(conversations().sequence(), rest, options);
     held() = prompt;
     held().resize(conversations().sequence().length());

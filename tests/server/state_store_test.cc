@@ -54,7 +54,7 @@ class SavedSequences : public ::testing::Test {
     EXPECT_TRUE(store.save(*sequence_, numbered(40, first), kLogits));
   }
   void keep_part(StateStore& store, std::int32_t first, std::size_t ids) {
-    EXPECT_TRUE(store.save_part(*sequence_, numbered(ids, first)));
+    EXPECT_TRUE(store.save_part(*sequence_, numbered(40, first), ids));
   }
 
   const std::vector<float> kLogits = {1.0F};
@@ -101,6 +101,25 @@ TEST_F(SavedSequences, TheLongestPartOfAWholePromptGoesFirst) {
   EXPECT_EQ(known(*all, 100, 20), 8u) << "it was used lately";
 }
 
+TEST_F(SavedSequences, APartThatServesAnotherPromptIsKeptLikeAWholeOne) {
+  const auto all = store(2);
+  keep_part(*all, 100, 16);
+  Ids other = numbered(40, 100);
+  for (std::size_t tail = 20; tail < other.size(); ++tail) {
+    other[tail] = 7;
+    ASSERT_EQ(all->find(other, 0)->ids.size(), 16u) << tail;
+    EXPECT_TRUE(all->save_part(*sequence_, other, 24));
+    EXPECT_TRUE(all->save(*sequence_, other, kLogits));
+  }
+  const auto again = store(2);
+  keep(*again, 200);
+  keep_part(*again, 100, 16);
+  EXPECT_EQ(known(*again, 100), 16u) << "the same prompt";
+  keep_part(*again, 100, 32);
+  keep(*again, 100);
+  EXPECT_EQ(known(*again, 200), 40u);
+}
+
 TEST_F(SavedSequences, ThePartOfAPromptThatWasGivenUpIsOneAmongOthers) {
   const auto all = store(2);
   keep(*all, 200);
@@ -112,7 +131,7 @@ TEST_F(SavedSequences, ThePartOfAPromptThatWasGivenUpIsOneAmongOthers) {
 
 TEST_F(SavedSequences, NoRoomIsNoError) {
   const auto all = store(0);
-  EXPECT_FALSE(all->save_part(*sequence_, numbered(8, 1)));
+  EXPECT_FALSE(all->save_part(*sequence_, numbered(40, 1), 8));
 }
 
 }  // namespace

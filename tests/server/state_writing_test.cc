@@ -56,7 +56,7 @@ class WritingStates : public ::testing::Test {
     engine::FeedOptions options;
     options.cancellation = &cancellation;
     options.on_chunk = [&](std::size_t fed) {
-      all.keep_part(std::span(prompt).first(known + fed));
+      all.keep_part(prompt, known + fed);
       all.flush();
       if (known + fed >= most) cancellation.request();
     };
