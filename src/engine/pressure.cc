@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-constexpr auto kCalmInterval = std::chrono::milliseconds(1000);
-constexpr auto kTightInterval = std::chrono::milliseconds(100);
+constexpr auto kCalmInterval = std::chrono::milliseconds(200);
+constexpr auto kTightInterval = std::chrono::milliseconds(50);
 
 // Memory counts as tight below so many reserves: there it is looked at more often.
 constexpr std::uint64_t kTight = 8;

@@ -27,7 +27,7 @@ class MemorySource {
 std::unique_ptr<MemorySource> system_memory(bool count_faults);
 
 /// Decides at safe points how much of what can be missed must be given back, or may be taken again.
-/// Looks about once a second, more often while memory is short.
+/// Looks five times a second, more often while memory is short.
 class PressureGuard {
  public:
   /// `ram` is the budget: what is kept free for others is a small part of it.

@@ -12,6 +12,9 @@
 namespace sluice::weights {
 namespace {
 
+// Of the memory for weights, the ring's where nothing needs to stream.
+constexpr std::uint64_t kSpareRingPart = 64;
+
 constexpr std::uint64_t kSmallestTile = std::uint64_t{64} << 10;
 
 // A ring of fewer tiles leaves a drive without work while one of them is computed.
@@ -128,11 +131,17 @@ void place_residents(const io::Reader& reader, double trunk_share, std::uint64_t
                      Placement& placement) {
   const auto kept = static_cast<double>(left(placement, budget)) * (1 - trunk_share);
   budget -= static_cast<std::uint64_t>(kept);
-  Placement whole = placement;  // without a ring, if everything fits
-  whole.ring_bytes = 0;
+  // If everything fits, a ring serves only for the day when others need memory: what they get is
+  // streamed then. So it is small, and there is none where it does not fit beside the rest.
+  const std::uint64_t smallest_ring = 2 * longest_room(placement.schedule, reader);
+  const std::uint64_t spare_ring =
+      std::clamp(budget / kSpareRingPart, smallest_ring, placement.ring_bytes);
+  Placement whole = placement;
   whole.resident_room = all_room(whole.schedule, reader);
   whole.resident.assign(whole.resident.size(), true);
-  if (whole.charge() <= budget) {
+  for (const std::uint64_t ring : {spare_ring, std::uint64_t{0}}) {
+    whole.ring_bytes = ring;
+    if (whole.charge() > budget) continue;
     placement = std::move(whole);
     return;
   }

@@ -100,14 +100,36 @@ bool TrunkStream::is_out_of_play(std::size_t tile) const {
   return tile >= fetch_ || tile < cursor_;
 }
 
+/// Where a tile comes in the order of use: what is left of this pass, then the next one.
+std::size_t TrunkStream::turn_of(std::size_t tile) const {
+  return tile >= cursor_ ? tile : tiles_.size() + tile;
+}
+
+/// Reading goes on from this turn once more, so that what was there and is not any longer is read.
+/// Nothing in the ring may come after it.
+void TrunkStream::read_again_from(std::size_t turn) {
+  const std::size_t reached = fetch_in_next_pass_ ? tiles_.size() + fetch_ : fetch_;
+  if (turn >= reached) return;
+  fetch_ = turn % tiles_.size();
+  fetch_in_next_pass_ = turn >= tiles_.size();
+}
+
 std::uint64_t TrunkStream::shed(std::uint64_t bytes) {
   const std::scoped_lock lock(mutex_);
   SLUICE_CHECK(taken_.empty());
   if (ring_.size() == 0) return 0;  // nothing could stream
+  // The ring is used in order: what reading has passed over may go if all in the ring is before it.
+  const std::size_t behind_ring =
+      ring_entries_.empty() ? cursor_ : turn_of(ring_entries_.back().tile) + 1;
+  const auto may_go = [&](std::size_t tile) {
+    if (!resident_[tile] || state_[tile] != State::ready) return false;
+    return is_out_of_play(tile) || (tile < pass_end() && turn_of(tile) >= behind_ring);
+  };
+  std::size_t first_turn = 2 * tiles_.size();  // of those that go
   std::vector<std::size_t> candidates;
   std::uint64_t most = 0;
   for (std::size_t tile = 0; tile < tiles_.size(); ++tile) {
-    if (!resident_[tile] || state_[tile] != State::ready || !is_out_of_play(tile)) continue;
+    if (!may_go(tile)) continue;
     candidates.push_back(tile);
     most += room_of(tile);
   }
@@ -124,7 +146,9 @@ std::uint64_t TrunkStream::shed(std::uint64_t bytes) {
     state_[tile] = State::idle;
     resident_room_.give_back(resident_offset_[tile], room);
     freed += room;
+    first_turn = std::min(first_turn, turn_of(tile));
   }
+  read_again_from(first_turn);
   gone_bytes_ += freed;
   return freed;
 }
@@ -156,7 +180,15 @@ void TrunkStream::wait_for(std::size_t tile, std::unique_lock<std::mutex>& lock)
   fetch_ahead();
   reader_.promote(*this, tile);
   lock.lock();
-  SLUICE_CHECK(state_[tile] != State::idle);
+  while (state_[tile] == State::idle) {
+    // It was given back while as many reads as may be were under way, of tiles that come later.
+    SLUICE_CHECK(loading_ > 0);
+    const auto before = loading_;
+    arrived_.wait(lock, [&] { return loading_ < before; });
+    lock.unlock();
+    fetch_ahead();
+    lock.lock();
+  }
   arrived_.wait(lock, [&] { return state_[tile] != State::loading; });
   wait_s_ += seconds_since(start);
 }

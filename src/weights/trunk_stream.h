@@ -87,6 +87,8 @@ class TrunkStream final : public io::CompletionSink {
 
   TrunkStream(const Blocks& blocks, const Placement& placement, io::Reader& reader);
   std::uint64_t room_of(std::size_t tile) const;
+  std::size_t turn_of(std::size_t tile) const;
+  void read_again_from(std::size_t turn);
   void fetch_ahead();
   bool next_to_fetch();
   std::optional<std::uint64_t> ring_allocate(std::uint64_t bytes);

@@ -60,12 +60,41 @@ TEST(TrunkStream, ReadsResidentTilesOnce) {
   MemoryLedger ledger(kPlenty);
   const auto placement = place(model.blocks, *model.reader, {}, kPlenty);
   ASSERT_TRUE(placement);
-  EXPECT_EQ(placement->ring_bytes, 0u);
   const auto stream = TrunkStream::create(model.blocks, *placement, *model.reader, ledger);
   ASSERT_TRUE(stream);
   for (int pass = 0; pass < 5; ++pass) ASSERT_TRUE(walk(**stream, model.blocks, true));
   const auto trunk = static_cast<std::size_t>(io::Purpose::trunk);
   EXPECT_EQ(model.reader->statistics().requested_bytes[trunk], placement->schedule.bytes());
+}
+
+TEST(TrunkStream, Promise2StreamsWhatItGaveBackEvenWhereNothingHadToStream) {
+  PatternModel model;
+  MemoryLedger ledger(kPlenty);
+  const auto placement = place(model.blocks, *model.reader, {}, kPlenty);
+  ASSERT_TRUE(placement);
+  ASSERT_EQ(std::ranges::count(placement->resident, false), 0);
+  const auto stream = TrunkStream::create(model.blocks, *placement, *model.reader, ledger);
+  ASSERT_TRUE(stream);
+  ASSERT_TRUE(walk(**stream, model.blocks, true));
+  const std::uint64_t given = (*stream)->shed(placement->resident_room);
+  EXPECT_GT(given, placement->resident_room / 2);
+  EXPECT_EQ((*stream)->gone_bytes(), given);
+  for (int pass = 0; pass < 3; ++pass) ASSERT_TRUE(walk(**stream, model.blocks, true));
+  EXPECT_GT((*stream)->regrow(given), 0u);
+  for (int pass = 0; pass < 3; ++pass) ASSERT_TRUE(walk(**stream, model.blocks, true));
+}
+
+TEST(TrunkStream, HasNoRingWhereItWouldKeepTheWholeFromFitting) {
+  PatternModel model;
+  const auto ample = place(model.blocks, *model.reader, {}, kPlenty);
+  ASSERT_TRUE(ample);
+  ASSERT_GT(ample->ring_bytes, 0u);
+  const std::uint64_t spare = Buffer::charge_for(ample->ring_bytes);
+  const auto exact = place(model.blocks, *model.reader, {}, ample->charge() - spare);
+  ASSERT_TRUE(exact);
+  if (std::ranges::count(exact->resident, false) == 0) {
+    EXPECT_LT(exact->ring_bytes, ample->ring_bytes);
+  }
 }
 
 TEST(TrunkStream, ChargesWhatThePlacementSays) {
@@ -119,13 +148,19 @@ TEST(TrunkStream, CanBeDroppedInTheMiddleOfAPass) {
   EXPECT_EQ(ledger.charged(), 0u);
 }
 
-TEST(TrunkStream, ShedsResidentTilesAnywhereInAPassAndTakesThemBack) {
+/// Beyond the smallest budget: from a few resident tiles to all of them.
+class Shedding : public ::testing::TestWithParam<std::uint64_t> {};
+
+INSTANTIATE_TEST_SUITE_P(TrunkStream, Shedding,
+                         ::testing::Values(500'000, 800'000, 1'100'000, 4'000'000, 64'000'000));
+
+TEST_P(Shedding, Promise2GivesResidentTilesBackAnywhereInAPassAndTakesThemAgain) {
   io::ReadFaults faults;
   faults.max_delay = std::chrono::microseconds(50);
   PatternModel model(faults);
   MemoryLedger ledger(kPlenty);
   const std::uint64_t smallest = smallest_budget(model.blocks, *model.reader);
-  const auto placement = place(model.blocks, *model.reader, {32 << 10, 4}, smallest + 500'000);
+  const auto placement = place(model.blocks, *model.reader, {32 << 10, 4}, smallest + GetParam());
   ASSERT_TRUE(placement);
   ASSERT_GT(placement->ring_bytes, 0u);
   const auto stream = TrunkStream::create(model.blocks, *placement, *model.reader, ledger);
@@ -160,8 +195,10 @@ TEST(TrunkStream, ShedsResidentTilesAnywhereInAPassAndTakesThemBack) {
   }
   EXPECT_GT(most, 60'000u);
   ASSERT_TRUE(walk(**stream, model.blocks, true));
-  EXPECT_EQ((*stream)->regrow(kPlenty), gone);
-  EXPECT_EQ(ledger.charged(Tenant::resident), charged);
+  gone -= (*stream)->regrow(kPlenty);
+  // What the ring holds for the next pass stays there.
+  EXPECT_LE(gone, placement->ring_bytes);
+  EXPECT_EQ(ledger.charged(Tenant::resident), charged - gone);
   ASSERT_TRUE(walk(**stream, model.blocks, true));
 }
 
