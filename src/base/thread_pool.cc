@@ -44,6 +44,7 @@ void* ThreadPool::thread_main(void* start) {
 
 ThreadPool::ThreadPool(int threads) {
   SLUICE_CHECK(threads >= 1);
+  looks_ = fits_processors(static_cast<std::size_t>(threads));  // before any thread asks
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, kThreadStackBytes);
@@ -56,7 +57,6 @@ ThreadPool::ThreadPool(int threads) {
     handles_.push_back(handle);
   }
   pthread_attr_destroy(&attributes);
-  looks_ = fits_processors(handles_.size() + 1);
 }
 
 ThreadPool::~ThreadPool() {
