@@ -82,8 +82,8 @@ class Serve final : public Command {
              "default: 16G, or a tenth of what is free there")
         ->group(group);
     add_size(app, "--state-write", options_.state_write,
-             "Bytes per second, on average since the start, that are written there at most: drives "
-             "wear out; default: 10M")
+             "Bytes per second, on average since the start, that are written there at most, half a "
+             "minute's worth at once: drives wear out; default: 10M")
         ->group(group);
     add_adapters(app, options_.compute);
     add_compute_options(app, options_.compute);

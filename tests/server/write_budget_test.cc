@@ -28,10 +28,12 @@ TEST(WriteBudget, NeverMoreThanTheRateAndOneState) {
       }
       budget.spend(bytes);
       written += bytes;
-      const double paid = static_cast<double>(kRate) * seconds_between(start, now);
+      const double paid =
+          static_cast<double>(kRate) * (WriteBudget::kAdvance_s + seconds_between(start, now));
       ASSERT_LE(static_cast<double>(written), paid + static_cast<double>(kLargest));
     }
-    const double paid = static_cast<double>(kRate) * seconds_between(start, now);
+    const double paid =
+        static_cast<double>(kRate) * (WriteBudget::kAdvance_s + seconds_between(start, now));
     if (passed_over > 0) {
       EXPECT_GE(static_cast<double>(written), paid / 2) << "and not much less";
     }
@@ -44,6 +46,8 @@ TEST(WriteBudget, SaysWhenNothingIsOwedAnyMore) {
   WriteBudget budget(100, start);
   EXPECT_FALSE(budget.owes(start));
   budget.spend(250);
+  EXPECT_FALSE(budget.owes(start)) << "half a minute is paid in advance";
+  budget.spend(3000);
   EXPECT_TRUE(budget.owes(start));
   EXPECT_EQ(budget.seconds_owed(start + milliseconds(500)), 2.0);
   EXPECT_FALSE(budget.owes(start + milliseconds(2500)));
