@@ -113,7 +113,8 @@ class Bench final : public Command {
     add_prefill(app);
     app.footer(
         "Each takes seconds. Nothing is written, but for a temporary file without a name where a\n"
-        "drive has no large file to read. --ram is for the run of a model: measuring the drive and the\n"
+        "drive has no large file to read. --ram is for the run of a model: measuring the drive and "
+        "the\n"
         "kernels before and after it takes up to 140 MiB more.\n\n"
         "Examples:\n"
         "  sluice bench drive /mnt/a /mnt/b\n"

@@ -14,7 +14,8 @@ namespace sluice::engine {
 /// Counts what no weight may be, piece by piece.
 class TensorCheck {
  public:
-  /// Whole elements, or blocks, of the tensor from byte `at` of it on. `scale`: they are scales of MXFP4.
+  /// Whole elements, or blocks, of the tensor from byte `at` of it on. `scale`: they are scales of
+  /// MXFP4.
   void add(const store::Tensor& tensor, bool scale, std::uint64_t at,
            std::span<const std::byte> bytes);
 

@@ -41,7 +41,7 @@ class Served {
 
  private:
   static std::vector<std::string> arguments(const std::vector<std::string>& flags) {
-    std::vector<std::string> all = {"serve", kNano, "--port",    "0",
+    std::vector<std::string> all = {"serve", kNano,  "--port",    "0",
                                     "--ram", "256M", "--threads", "1"};
     all.insert(all.end(), flags.begin(), flags.end());
     return all;
