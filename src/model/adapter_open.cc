@@ -25,19 +25,6 @@ constexpr std::string_view kEndA = ".lora_A.weight";
 constexpr std::string_view kEndB = ".lora_B.weight";
 constexpr std::string_view kWeight = ".weight";
 
-std::optional<kernels::WeightFormat> format_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return kernels::WeightFormat::f32;
-    case DType::f16:
-      return kernels::WeightFormat::f16;
-    case DType::bf16:
-      return kernels::WeightFormat::bf16;
-    default:
-      return std::nullopt;
-  }
-}
-
 /// Why a module of this name has no place for an adapter.
 std::string_view refusal_of(std::string_view module, bool exists) {
   if (module.find(".experts.") != std::string_view::npos) {
@@ -180,7 +167,7 @@ class Matcher {
       faults.add(kWeightsName, "tensor {}: missing; the adapter is incomplete", store::shown(name));
       return false;
     }
-    const auto format = format_of(tensor->dtype);
+    const auto format = plain_format_of(tensor->dtype);
     if (!format) {
       faults.add(kWeightsName, "tensor {}: type {} where F32, F16 or BF16 is expected",
                  store::shown(name), name_of(tensor->dtype));

@@ -102,8 +102,7 @@ void BlueprintBuilder::note_use(const std::string& name, const SourceTensor& fou
   }
 }
 
-std::optional<kernels::WeightFormat> BlueprintBuilder::plain_format(const std::string& name,
-                                                                    DType dtype) {
+std::optional<kernels::WeightFormat> plain_format_of(DType dtype) {
   switch (dtype) {
     case DType::f32:
       return kernels::WeightFormat::f32;
@@ -112,11 +111,18 @@ std::optional<kernels::WeightFormat> BlueprintBuilder::plain_format(const std::s
     case DType::bf16:
       return kernels::WeightFormat::bf16;
     default:
-      break;
+      return std::nullopt;
   }
-  faults_.push_back(
-      fmt::format("tensor {}: type {} where F32, F16 or BF16 is expected", name, name_of(dtype)));
-  return std::nullopt;
+}
+
+std::optional<kernels::WeightFormat> BlueprintBuilder::plain_format(const std::string& name,
+                                                                    DType dtype) {
+  const auto format = plain_format_of(dtype);
+  if (!format) {
+    faults_.push_back(
+        fmt::format("tensor {}: type {} where F32, F16 or BF16 is expected", name, name_of(dtype)));
+  }
+  return format;
 }
 
 /// The scales of a matrix of the trunk are few: they are kept in memory with the vectors.

@@ -19,6 +19,9 @@
 
 namespace sluice::model {
 
+/// The format of numbers that are stored one by one: float32, float16 or bfloat16.
+std::optional<kernels::WeightFormat> plain_format_of(DType dtype);
+
 /// A small tensor, resident as float32: a piece of the table of vectors.
 struct Vector {
   std::size_t offset = 0;

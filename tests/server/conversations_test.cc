@@ -6,34 +6,21 @@
 
 #include <cstring>
 #include <fstream>
-#include <numeric>
 #include <string>
 
 #include "base/log.h"
 #include "server/folder.h"
+#include "server/saved_states.h"
 
 namespace sluice::server {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-
-std::vector<std::int32_t> numbered(std::size_t count, std::int32_t first) {
-  std::vector<std::int32_t> ids(count);
-  std::iota(ids.begin(), ids.end(), first);
-  return ids;
-}
-
 class OnDisk : public ::testing::Test {
  protected:
   void SetUp() override {
-    engine::EngineOptions options;
-    options.model = SLUICE_SOURCE_DIR "/models/k3-nano";
-    options.threads = 1;
-    options.context = 512;
-    options.ram = 512 * kMiB;
-    options.saved_states = 16 * kMiB;
+    engine::EngineOptions options = saving_options(512);
     options.identify = true;
     auto opened = engine::Engine::open(options);
     ASSERT_TRUE(opened) << opened.error().message;

@@ -213,18 +213,23 @@ TEST(AServerWithJobs, DoesBatches) {
   EXPECT_NE(refused.body.find("line 2"), std::string::npos);
 }
 
+/// Asks for an answer in the background that takes a while; its id.
+std::string keep_long_chat(int port) {
+  const Answered kept = post(port, "/v1/chat/completions",
+                             {{"model", "k3-nano"},
+                              {"messages", {{{"role", "user"}, {"content", "A whale?"}}}},
+                              {"max_tokens", 3000},
+                              {"background", true}});
+  EXPECT_EQ(kept.status, 202) << kept.body;
+  return kept.json().value("id", "");
+}
+
 TEST(AServerWithJobs, KeepsRequestsInTheBackground) {
   const Folder folder;
   std::string id;
   {
     const auto server = std::move(*Server::start(options_for(folder)));
-    const Answered kept = post(server->port(), "/v1/chat/completions",
-                               {{"model", "k3-nano"},
-                                {"messages", {{{"role", "user"}, {"content", "A whale?"}}}},
-                                {"max_tokens", 3000},
-                                {"background", true}});
-    ASSERT_EQ(kept.status, 202) << kept.body;
-    id = kept.json()["id"];
+    id = keep_long_chat(server->port());
   }
   // The server has ended before the answer did; another one goes on.
   const auto server = std::move(*Server::start(options_for(folder)));
@@ -250,13 +255,7 @@ TEST(AServerWithJobs, SetsAsideOnlyWhatDoesNotComeOn) {
   std::string path;
   {
     const auto server = std::move(*Server::start(options_for(folder)));
-    const Answered kept = post(server->port(), "/v1/chat/completions",
-                               {{"model", "k3-nano"},
-                                {"messages", {{{"role", "user"}, {"content", "A whale?"}}}},
-                                {"max_tokens", 3000},
-                                {"background", true}});
-    ASSERT_EQ(kept.status, 202) << kept.body;
-    path = "/v1/chat/completions/" + kept.json()["id"].get<std::string>();
+    path = "/v1/chat/completions/" + keep_long_chat(server->port());
     const auto has_checkpoint = [&] {
       for (const auto& entry : fs::directory_iterator(folder.path() / "states")) {
         if (entry.path().filename().string().find("answer") != std::string::npos) return true;

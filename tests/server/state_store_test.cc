@@ -3,27 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
-
-#include "engine/engine.h"
+#include "server/saved_states.h"
 
 namespace sluice::server {
 namespace {
 
-using Ids = std::vector<std::int32_t>;
-
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-
 class SavedSequences : public ::testing::Test {
  protected:
   void SetUp() override {
-    engine::EngineOptions options;
-    options.model = SLUICE_SOURCE_DIR "/models/k3-nano";
-    options.threads = 1;
-    options.context = 64;
-    options.ram = 512 * kMiB;
-    options.saved_states = 16 * kMiB;
-    auto opened = engine::Engine::open(options);
+    auto opened = engine::Engine::open(saving_options(64));
     ASSERT_TRUE(opened) << opened.error().message;
     engine_ = std::move(*opened);
     sequence_ = std::move(*engine_->new_sequence());
@@ -31,12 +19,6 @@ class SavedSequences : public ::testing::Test {
     StateStore one(16 * kMiB, engine_->ledger());
     ASSERT_TRUE(one.save(*sequence_, numbered(40, 1), kLogits));
     bytes_ = one.bytes();
-  }
-
-  static Ids numbered(std::size_t count, std::int32_t first) {
-    Ids ids(count);
-    std::iota(ids.begin(), ids.end(), first);
-    return ids;
   }
 
   /// With room for so many.

@@ -1,35 +1,20 @@
 // What comes to the disk when, and how much of it.
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "server/conversations.h"
 #include "server/folder.h"
+#include "server/saved_states.h"
 
 namespace sluice::server {
 namespace {
 
 namespace fs = std::filesystem;
-using Ids = std::vector<std::int32_t>;
-
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-
-Ids numbered(std::size_t count, std::int32_t first) {
-  Ids ids(count);
-  std::iota(ids.begin(), ids.end(), first);
-  return ids;
-}
 
 class WritingStates : public ::testing::Test {
  protected:
   void SetUp() override {
-    engine::EngineOptions engine;
-    engine.model = SLUICE_SOURCE_DIR "/models/k3-nano";
-    engine.threads = 1;
-    engine.context = 256;
+    engine::EngineOptions engine = saving_options(256);
     engine.chunk = 8;
-    engine.ram = 512 * kMiB;
-    engine.saved_states = 16 * kMiB;
     engine.identify = true;
     auto opened = engine::Engine::open(engine);
     ASSERT_TRUE(opened) << opened.error().message;

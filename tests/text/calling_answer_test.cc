@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "nano_tokenizer.h"
 #include "schema_checker.h"
 #include "text/answer_grammar.h"
 #include "text/answer_parser.h"
@@ -14,17 +15,6 @@ namespace sluice::text {
 namespace {
 
 using Random = std::mt19937_64;
-
-const Tokenizer& tokenizer() {
-  static const Tokenizer* const one =
-      new Tokenizer(*Tokenizer::load(SLUICE_SOURCE_DIR "/models/k3-nano"));
-  return *one;
-}
-
-const TokenIndex& token_index() {
-  static const TokenIndex* const one = new TokenIndex(tokenizer());
-  return *one;
-}
 
 const Json kParameters = Json::parse(R"({"type": "object", "properties": {
     "city": {"type": "string", "minLength": 2, "maxLength": 9},

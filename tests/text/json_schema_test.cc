@@ -1,5 +1,6 @@
 // Promise: whatever the model's logits are, an answer that has ended is JSON that fits its schema.
 #include "text/json_schema.h"
+#include "nano_tokenizer.h"
 
 #include <gtest/gtest.h>
 
@@ -14,17 +15,6 @@
 
 namespace sluice::text {
 namespace {
-
-const Tokenizer& tokenizer() {
-  static const Tokenizer* const one =
-      new Tokenizer(*Tokenizer::load(SLUICE_SOURCE_DIR "/models/k3-nano"));
-  return *one;
-}
-
-const TokenIndex& token_index() {
-  static const TokenIndex* const one = new TokenIndex(tokenizer());
-  return *one;
-}
 
 TEST(JsonSchema, TakesWhatFitsAndNothingElse) {
   struct Case {
