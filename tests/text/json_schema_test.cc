@@ -1,12 +1,12 @@
 // Promise: whatever the model's logits are, an answer that has ended is JSON that fits its schema.
 #include "text/json_schema.h"
-#include "nano_tokenizer.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <random>
 
+#include "nano_tokenizer.h"
 #include "schema_checker.h"
 #include "schema_texts.h"
 #include "text/grammar_state.h"
