@@ -16,9 +16,6 @@
 
 namespace sluice::store {
 
-/// A longer header is refused. The largest vocabularies in the field make some 20 MB.
-inline constexpr std::uint64_t kMaxGgufHeaderBytes = std::uint64_t{512} << 20;
-
 /// Reads the headers of the files of one model, in their order.
 class GgufReader {
  public:
