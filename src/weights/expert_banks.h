@@ -31,6 +31,7 @@
 #include "io/reader.h"
 #include "weights/blocks.h"
 #include "weights/expert_activity.h"
+#include "weights/expert_slots.h"
 #include "weights/expert_use.h"
 #include "weights/placement.h"
 
@@ -98,7 +99,7 @@ class ExpertBanks final : public io::CompletionSink {
   void start_from(const ExpertUse& use);
 
   /// Tells `activity`, which must outlive the banks, what happens. Before the first begin().
-  void watch_with(ExpertActivity& activity) { activity_ = &activity; }
+  void watch_with(ExpertActivity& activity) { slots_.watch_with(activity); }
 
   ExpertStatistics statistics() const;  ///< may be called from any thread
   /// Time that next() waited for bytes, in seconds.
@@ -107,56 +108,24 @@ class ExpertBanks final : public io::CompletionSink {
   void complete(io::Completion completion) noexcept override;
 
  private:
-  enum class State : std::uint8_t { empty, loading, ready, gone };
-  enum class Guess : std::uint8_t { none, open, right };
-  struct Slot {
-    State state = State::empty;
-    std::int32_t expert = -1;
-    std::int32_t layer = -1;
-    bool pinned = false;
-    ExpertActivity::LastUse last_use = ExpertActivity::LastUse::none;
-    bool dropped = false;             // to be emptied once its reads have come
-    Guess guess = Guess::none;        // how it came here, and whether it was asked for since
-    std::uint64_t guessed_bytes = 0;  // that arrived while the guess was open
-    std::uint8_t reads_left = 0;
-    std::optional<Error> error;
-    std::array<const std::byte*, kMaxParts> part{};
-  };
-  struct Layer {
-    std::size_t first_slot = 0;  // of its bank
-    std::size_t slots = 0;
-    std::vector<std::int32_t> slot_of;  // by expert, -1: not in memory
-    std::vector<float> use;             // by expert: uses, older ones count less
-  };
+  using State = ExpertSlot::State;
+  using Guess = ExpertSlot::Guess;
 
   ExpertBanks(const Blocks& blocks, const Placement& placement, io::Reader& reader);
-  void count_use(std::span<const std::int32_t> ids);
-  std::optional<std::size_t> find(std::size_t layer, std::int32_t expert) const;
-  std::optional<std::size_t> bank_slot_for(std::size_t layer, std::int32_t expert,
-                                           std::span<const std::int32_t> keep) const;
-  std::optional<std::size_t> slot_for(std::int32_t expert) const;
-  std::optional<std::size_t> slot_for_guess(std::size_t layer, std::int32_t expert,
-                                            std::span<const std::int32_t> keep) const;
-  std::optional<std::size_t> least_used_slot() const;
   bool pin(std::size_t slot);
   void drop_open_guesses();
   void start_waiting();
   void load(std::size_t layer, std::int32_t expert, std::size_t slot, io::Priority priority);
-  void count_guess(Slot& slot, std::uint64_t bytes);
-  void empty(std::size_t slot);
-  void note(const Slot& slot) const;
-  bool is_wave(std::size_t slot) const { return slot < wave_slots_; }
+  void count_guess(ExpertSlot& slot, std::uint64_t bytes);
 
   const Blocks& blocks_;
   io::Reader& reader_;
   const std::uint64_t slot_bytes_;
-  const std::size_t wave_slots_;  // slots [0, wave_slots_) are shared, the banks follow
   Buffer room_;
-  std::vector<Layer> layers_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // a slot arrived or became empty
-  std::vector<Slot> slots_;
+  ExpertSlots slots_;
   std::deque<std::size_t> arrived_;  // slots that are there and not yet taken
 
   std::size_t layer_ = 0;             // of the last begin()
@@ -164,7 +133,6 @@ class ExpertBanks final : public io::CompletionSink {
   std::vector<io::ReadRequest> requests_;
   std::vector<std::uint64_t> promoted_;  // tags
   ExpertStatistics statistics_;
-  ExpertActivity* activity_ = nullptr;
   double wait_s_ = 0;
 };
 
