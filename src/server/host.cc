@@ -40,7 +40,7 @@ std::uint64_t saved_state_bytes(const HostOptions& options) {
 }
 
 std::uint64_t disk_bytes(const HostOptions& options) {
-  constexpr std::uint64_t kMost = 16 * 1024 * kMiB;
+  constexpr std::uint64_t kMost = std::uint64_t{16} << 30;
   constexpr std::uint64_t kShare = 10;
   if (options.state_disk) return *options.state_disk;
   std::error_code error;

@@ -13,7 +13,7 @@ namespace {
 // Passes were made for a main thread's stack; this is many times what one takes.
 constexpr std::size_t kStackBytes = std::size_t{1} << 20;
 
-constexpr double kPublishEvery_s = 0.5;
+constexpr double kPublishSeconds = 0.5;
 
 }  // namespace
 
@@ -128,7 +128,7 @@ std::size_t Worker::retry_after() const {
 
 /// Makes the engine's statistics known to other threads, which may not ask the engine itself.
 void Worker::publish() {
-  if (published_at_ != Clock::time_point() && seconds_since(published_at_) < kPublishEvery_s)
+  if (published_at_ != Clock::time_point() && seconds_since(published_at_) < kPublishSeconds)
     return;
   MetricsSnapshot now;
   now.engine = engine_.statistics(counts_);

@@ -19,7 +19,7 @@ class WriteBudget {
   WriteBudget(std::optional<std::uint64_t> rate, Clock::time_point start)
       : rate_(rate), start_(start) {}
 
-  static constexpr double kAdvance_s = 30;
+  static constexpr double kAdvanceSeconds = 30;
 
   bool owes(Clock::time_point now) const { return seconds_owed(now) > 0; }
   /// Until nothing is owed, if nothing is written meanwhile.
@@ -27,7 +27,7 @@ class WriteBudget {
     if (!rate_ || spent_ == 0) return 0;
     const double paid_after =
         static_cast<double>(spent_) / static_cast<double>(std::max<std::uint64_t>(*rate_, 1));
-    return std::max(0.0, paid_after - kAdvance_s - seconds_between(start_, now));
+    return std::max(0.0, paid_after - kAdvanceSeconds - seconds_between(start_, now));
   }
   void spend(std::uint64_t bytes) { spent_ += bytes; }
 

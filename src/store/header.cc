@@ -58,7 +58,7 @@ class EntryReader {
   }
 
  private:
-  enum Key : unsigned { kDType = 1, kShape = 2, kOffsets = 4, kAll = 7 };
+  enum Key : unsigned { dtype = 1, shape = 2, offsets = 4, all = 7 };
 
   template <class... Args>
   void fault(fmt::format_string<Args...> format, Args&&... args) {
@@ -68,9 +68,9 @@ class EntryReader {
   }
 
   simdjson::error_code read_key(std::string_view key, ondemand::value value) {
-    if (key == "dtype" && once(kDType, key)) return read_dtype(value);
-    if (key == "shape" && once(kShape, key)) return read_shape(value);
-    if (key == "data_offsets" && once(kOffsets, key)) return read_offsets(value);
+    if (key == "dtype" && once(Key::dtype, key)) return read_dtype(value);
+    if (key == "shape" && once(Key::shape, key)) return read_shape(value);
+    if (key == "data_offsets" && once(Key::offsets, key)) return read_offsets(value);
     if (key != "dtype" && key != "shape" && key != "data_offsets") {
       fault("expected the keys dtype, shape and data_offsets, found {}", shown(key));
     }
@@ -157,8 +157,8 @@ class EntryReader {
   }
 
   void finish() {
-    for (const auto& [key, name] : {std::pair(kDType, "dtype"), std::pair(kShape, "shape"),
-                                    std::pair(kOffsets, "data_offsets")}) {
+    for (const auto& [key, name] : {std::pair(Key::dtype, "dtype"), std::pair(Key::shape, "shape"),
+                                    std::pair(Key::offsets, "data_offsets")}) {
       if (!(seen_ & key)) fault("expected a {}, found none", name);
     }
     if (!sound_) return;

@@ -42,31 +42,35 @@ LeafStep advance_literal(const GrammarNode& node, LeafState& state, Symbol symbo
 
 // ----- strings
 
-enum StringMode : std::uint32_t {
-  // Inside a character: which bytes may follow, by kFollowing.
-  kOneLeft,
-  kTwoLeft,
-  kThreeLeft,
-  kTwoLeftE0,  // no overlong forms
-  kTwoLeftED,  // no surrogates
-  kThreeLeftF0,
-  kThreeLeftF4,
-  kPlain,           // between characters
-  kBegin,           // before the first quote
-  kEscape,          // after a backslash
-  kHex,             // + digits that are there, 0 to 3; `value` has them
-  kLow = kHex + 4,  // after a high surrogate: a backslash must follow
-  kLowU,            // its u
-  kLowHex,          // + digits that are there
+struct StringMode {
+  enum Value : std::uint32_t {
+    // Inside a character: which bytes may follow, by kFollowing.
+    one_left,
+    two_left,
+    three_left,
+    two_left_e0,  // no overlong forms
+    two_left_ed,  // no surrogates
+    three_left_f0,
+    three_left_f4,
+    plain,          // between characters
+    begin,          // before the first quote
+    escape,         // after a backslash
+    hex,            // + digits that are there, 0 to 3; `value` has them
+    low = hex + 4,  // after a high surrogate: a backslash must follow
+    low_u,          // its u
+    low_hex,        // + digits that are there
+  };
 };
 
 struct Following {
   Symbol least, most;
-  StringMode next;
+  std::uint32_t next;
 };
 constexpr Following kFollowing[] = {
-    {0x80, 0xBF, kPlain},   {0x80, 0xBF, kOneLeft}, {0x80, 0xBF, kTwoLeft}, {0xA0, 0xBF, kOneLeft},
-    {0x80, 0x9F, kOneLeft}, {0x90, 0xBF, kTwoLeft}, {0x80, 0x8F, kTwoLeft},
+    {0x80, 0xBF, StringMode::plain},    {0x80, 0xBF, StringMode::one_left},
+    {0x80, 0xBF, StringMode::two_left}, {0xA0, 0xBF, StringMode::one_left},
+    {0x80, 0x9F, StringMode::one_left}, {0x90, 0xBF, StringMode::two_left},
+    {0x80, 0x8F, StringMode::two_left},
 };
 
 int hex_value(Symbol symbol) {
@@ -91,23 +95,23 @@ bool count_character(const GrammarNode& node, LeafState& state) {
 bool lead(LeafState& state, Symbol symbol) {
   if (symbol < 0x80) return symbol >= 0x20;
   if (symbol < 0xC2 || symbol > 0xF4) return false;
-  state.mode = symbol < 0xE0    ? kOneLeft
-               : symbol == 0xE0 ? kTwoLeftE0
-               : symbol == 0xED ? kTwoLeftED
-               : symbol < 0xF0  ? kTwoLeft
-               : symbol == 0xF0 ? kThreeLeftF0
-               : symbol == 0xF4 ? kThreeLeftF4
-                                : kThreeLeft;
+  state.mode = symbol < 0xE0    ? StringMode::one_left
+               : symbol == 0xE0 ? StringMode::two_left_e0
+               : symbol == 0xED ? StringMode::two_left_ed
+               : symbol < 0xF0  ? StringMode::two_left
+               : symbol == 0xF0 ? StringMode::three_left_f0
+               : symbol == 0xF4 ? StringMode::three_left_f4
+                                : StringMode::three_left;
   return true;
 }
 
 bool escape(LeafState& state, Symbol symbol) {
   if (symbol == 'u') {
-    state.mode = kHex;
+    state.mode = StringMode::hex;
     state.value = 0;
     return true;
   }
-  state.mode = kPlain;
+  state.mode = StringMode::plain;
   constexpr std::string_view kSimple = "\"\\/bfnrt";
   return symbol < 0x80 && kSimple.find(static_cast<char>(symbol)) != std::string_view::npos;
 }
@@ -117,7 +121,7 @@ bool escape(LeafState& state, Symbol symbol) {
 bool hex(LeafState& state, Symbol symbol, bool low) {
   const int digit = hex_value(symbol);
   if (digit < 0) return false;
-  const std::uint32_t place = state.mode - (low ? kLowHex : kHex);
+  const std::uint32_t place = state.mode - (low ? StringMode::low_hex : StringMode::hex);
   state.value = state.value * 16 + static_cast<std::uint64_t>(digit);
   if (place < 3) {
     ++state.mode;
@@ -125,42 +129,42 @@ bool hex(LeafState& state, Symbol symbol, bool low) {
     return place == 2 || (state.value >= 0xDC && state.value <= 0xDF) == low;
   }
   const bool high = !low && state.value >= 0xD800 && state.value < 0xDC00;
-  state.mode = high ? kLow : kPlain;
+  state.mode = high ? StringMode::low : StringMode::plain;
   state.value = 0;
   return true;
 }
 
 bool inside_string(const GrammarNode& node, LeafState& state, Symbol symbol) {
-  if (state.mode < kPlain) {
+  if (state.mode < StringMode::plain) {
     const Following& following = kFollowing[state.mode];
     state.mode = following.next;
     return symbol >= following.least && symbol <= following.most;
   }
   switch (state.mode) {
-    case kPlain:
+    case StringMode::plain:
       if (!count_character(node, state)) return false;
       if (symbol != '\\') return lead(state, symbol);
-      state.mode = kEscape;
+      state.mode = StringMode::escape;
       return true;
-    case kEscape:
+    case StringMode::escape:
       return escape(state, symbol);
-    case kLow:
-      state.mode = kLowU;
+    case StringMode::low:
+      state.mode = StringMode::low_u;
       return symbol == '\\';
-    case kLowU:
-      state.mode = kLowHex;
+    case StringMode::low_u:
+      state.mode = StringMode::low_hex;
       return symbol == 'u';
     default:
-      return hex(state, symbol, state.mode >= kLowHex);
+      return hex(state, symbol, state.mode >= StringMode::low_hex);
   }
 }
 
 LeafStep advance_string(const GrammarNode& node, LeafState& state, Symbol symbol) {
-  if (state.mode == kBegin) {
-    state.mode = kPlain;
+  if (state.mode == StringMode::begin) {
+    state.mode = StringMode::plain;
     return symbol == '"' ? LeafStep::more : LeafStep::dead;
   }
-  if (state.mode == kPlain && symbol == '"') {
+  if (state.mode == StringMode::plain && symbol == '"') {
     return state.count < node.least || is_spelled(node, state) ? LeafStep::dead : LeafStep::end;
   }
   if (node.spellings.empty()) {
@@ -183,13 +187,13 @@ bool is_limited(const GrammarNode& node) {
 /// Any bytes; with limits, whole characters, since these are counted.
 LeafStep advance_text(const GrammarNode& node, LeafState& state, Symbol symbol) {
   if (!is_limited(node)) return LeafStep::more_or_end;
-  if (state.mode < kPlain) {
+  if (state.mode < StringMode::plain) {
     if (!inside_string(node, state, symbol)) return LeafStep::dead;
   } else {
     if (!count_character(node, state)) return LeafStep::dead;
     if (symbol >= 0x80 && !lead(state, symbol)) return LeafStep::dead;
   }
-  const bool may_end = state.mode == kPlain && state.count >= node.least;
+  const bool may_end = state.mode == StringMode::plain && state.count >= node.least;
   return may_end ? LeafStep::more_or_end : LeafStep::more;
 }
 
@@ -208,8 +212,8 @@ LeafStep advance_whitespace(const GrammarNode& node, LeafState& state, Symbol sy
 
 LeafState begin_leaf(const GrammarNode& node) {
   LeafState state;
-  if (node.kind == Kind::string) state.mode = kBegin;
-  if (node.kind == Kind::text) state.mode = kPlain;
+  if (node.kind == Kind::string) state.mode = StringMode::begin;
+  if (node.kind == Kind::text) state.mode = StringMode::plain;
   state.end = static_cast<std::uint32_t>(node.spellings.size());
   return state;
 }

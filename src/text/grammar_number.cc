@@ -8,17 +8,19 @@
 namespace sluice::text {
 namespace {
 
-enum NumberMode : std::uint32_t {
-  kStart,
-  kMinus,     // after the sign
-  kZero,      // a single 0 before the point
-  kWhole,     // digits before the point
-  kPoint,     // after the point
-  kFraction,  // digits behind the point: `count` of them
-  kExponent,  // after the e
-  kExponentSign,
-  kExponentDigit,  // one digit
-  kNegative = 16,  // added to all of them
+struct NumberMode {
+  enum Value : std::uint32_t {
+    start,
+    minus,     // after the sign
+    zero,      // a single 0 before the point
+    whole,     // digits before the point
+    point,     // after the point
+    fraction,  // digits behind the point: `count` of them
+    exponent,  // after the e
+    exponent_sign,
+    exponent_digit,  // one digit
+    negative = 16,   // added to all of them
+  };
 };
 
 // Most digits before and behind the point of a number without a range, and after its e. With them
@@ -78,7 +80,7 @@ LeafStep ended_or_more(const NumberRange& range, const LeafState& state, bool ne
   return more ? LeafStep::more_or_end : LeafStep::end;
 }
 
-std::uint32_t sign_of(bool negative) { return negative ? std::uint32_t{kNegative} : 0u; }
+std::uint32_t sign_of(bool negative) { return negative ? std::uint32_t{NumberMode::negative} : 0u; }
 
 /// A digit before the point.
 LeafStep whole_digit(const NumberRange& range, LeafState& state, std::uint32_t digit,
@@ -86,7 +88,7 @@ LeafStep whole_digit(const NumberRange& range, LeafState& state, std::uint32_t d
   const Magnitudes allowed = magnitudes(range, negative);
   if (allowed.none()) return LeafStep::dead;
   state.value = state.value * 10 + digit;
-  state.mode = (state.value == 0 ? kZero : kWhole) + sign_of(negative);
+  state.mode = (state.value == 0 ? NumberMode::zero : NumberMode::whole) + sign_of(negative);
   if (!whole_reaches(range, allowed, state.value)) return LeafStep::dead;
   const bool longer = state.value > 0 && state.value * 10 <= allowed.most / kPowers[range.digits];
   return ended_or_more(range, state, negative, longer || range.digits > 0);
@@ -97,7 +99,7 @@ LeafStep fraction_digit(const NumberRange& range, LeafState& state, std::uint32_
   if (state.count == range.digits) return LeafStep::dead;
   state.value = state.value * 10 + digit;
   ++state.count;
-  state.mode = kFraction + sign_of(negative);
+  state.mode = NumberMode::fraction + sign_of(negative);
   const std::uint64_t unit = kPowers[range.digits - state.count];
   if (!reaches(magnitudes(range, negative), units(range, state), unit)) return LeafStep::dead;
   return ended_or_more(range, state, negative, state.count < range.digits);
@@ -112,30 +114,31 @@ LeafStep free_step(LeafState& state, Symbol symbol) {
     return step;
   };
   switch (state.mode) {
-    case kStart:
-      if (symbol == '-') return to(kMinus, LeafStep::more);
+    case NumberMode::start:
+      if (symbol == '-') return to(NumberMode::minus, LeafStep::more);
       [[fallthrough]];
-    case kMinus:
+    case NumberMode::minus:
       if (!digit) return LeafStep::dead;
-      return to(symbol == '0' ? kZero : kWhole, LeafStep::more_or_end);
-    case kWhole:
-    case kFraction:
+      return to(symbol == '0' ? NumberMode::zero : NumberMode::whole, LeafStep::more_or_end);
+    case NumberMode::whole:
+    case NumberMode::fraction:
       if (digit && state.count == kFreeDigits) return LeafStep::dead;
       if (digit) return to(state.mode, LeafStep::more_or_end);
       [[fallthrough]];
-    case kZero:
-      if (symbol == '.' && state.mode != kFraction) return to(kPoint, LeafStep::more);
-      if (symbol == 'e' || symbol == 'E') return to(kExponent, LeafStep::more);
+    case NumberMode::zero:
+      if (symbol == '.' && state.mode != NumberMode::fraction)
+        return to(NumberMode::point, LeafStep::more);
+      if (symbol == 'e' || symbol == 'E') return to(NumberMode::exponent, LeafStep::more);
       return LeafStep::dead;
-    case kPoint:
-      return digit ? to(kFraction, LeafStep::more_or_end) : LeafStep::dead;
-    case kExponent:
-      if (symbol == '+' || symbol == '-') return to(kExponentSign, LeafStep::more);
+    case NumberMode::point:
+      return digit ? to(NumberMode::fraction, LeafStep::more_or_end) : LeafStep::dead;
+    case NumberMode::exponent:
+      if (symbol == '+' || symbol == '-') return to(NumberMode::exponent_sign, LeafStep::more);
       [[fallthrough]];
-    case kExponentSign:
-      return digit ? to(kExponentDigit, LeafStep::more_or_end) : LeafStep::dead;
-    case kExponentDigit:
-      return digit ? to(kExponentDigit + 1, LeafStep::end) : LeafStep::dead;
+    case NumberMode::exponent_sign:
+      return digit ? to(NumberMode::exponent_digit, LeafStep::more_or_end) : LeafStep::dead;
+    case NumberMode::exponent_digit:
+      return digit ? to(NumberMode::exponent_digit + 1, LeafStep::end) : LeafStep::dead;
     default:
       return LeafStep::dead;
   }
@@ -145,27 +148,27 @@ LeafStep free_step(LeafState& state, Symbol symbol) {
 
 LeafStep advance_number(const NumberRange& range, LeafState& state, Symbol symbol) {
   if (range.exponent) return free_step(state, symbol);
-  const bool negative = state.mode >= kNegative;
-  const std::uint32_t mode = negative ? state.mode - kNegative : state.mode;
+  const bool negative = state.mode >= NumberMode::negative;
+  const std::uint32_t mode = negative ? state.mode - NumberMode::negative : state.mode;
   const bool digit = symbol >= '0' && symbol <= '9';
   const std::uint32_t value = digit ? static_cast<std::uint32_t>(symbol - '0') : 0;
-  if (mode == kStart && symbol == '-') {
-    state.mode = kMinus + kNegative;
+  if (mode == NumberMode::start && symbol == '-') {
+    state.mode = NumberMode::minus + NumberMode::negative;
     return magnitudes(range, true).none() ? LeafStep::dead : LeafStep::more;
   }
-  if (mode == kStart || mode == kMinus || mode == kWhole) {
+  if (mode == NumberMode::start || mode == NumberMode::minus || mode == NumberMode::whole) {
     if (digit) return whole_digit(range, state, value, negative);
-    if (mode != kWhole) return LeafStep::dead;
+    if (mode != NumberMode::whole) return LeafStep::dead;
   }
-  if (mode == kZero || mode == kWhole) {
+  if (mode == NumberMode::zero || mode == NumberMode::whole) {
     if (symbol != '.' || range.digits == 0) return LeafStep::dead;
-    state.mode = kPoint + sign_of(negative);
+    state.mode = NumberMode::point + sign_of(negative);
     // What is whole and above the range already cannot come back to it.
     const std::uint64_t unit = kPowers[range.digits];
     const bool reached = reaches(magnitudes(range, negative), state.value * unit, unit);
     return reached ? LeafStep::more : LeafStep::dead;
   }
-  if (mode == kPoint || mode == kFraction) {
+  if (mode == NumberMode::point || mode == NumberMode::fraction) {
     return digit ? fraction_digit(range, state, value, negative) : LeafStep::dead;
   }
   return LeafStep::dead;

@@ -29,11 +29,11 @@ TEST(WriteBudget, NeverMoreThanTheRateAndOneState) {
       budget.spend(bytes);
       written += bytes;
       const double paid =
-          static_cast<double>(kRate) * (WriteBudget::kAdvance_s + seconds_between(start, now));
+          static_cast<double>(kRate) * (WriteBudget::kAdvanceSeconds + seconds_between(start, now));
       ASSERT_LE(static_cast<double>(written), paid + static_cast<double>(kLargest));
     }
     const double paid =
-        static_cast<double>(kRate) * (WriteBudget::kAdvance_s + seconds_between(start, now));
+        static_cast<double>(kRate) * (WriteBudget::kAdvanceSeconds + seconds_between(start, now));
     if (passed_over > 0) {
       EXPECT_GE(static_cast<double>(written), paid / 2) << "and not much less";
     }
