@@ -174,6 +174,32 @@ TEST(Gguf, EveryFaultOfAFileIsListed) {
   EXPECT_EQ(count_of(message, "\n"), 9u) << message;
 }
 
+TEST(Gguf, ATensorOfARankThatThereIsNotIsRefusedByName) {
+  for (const std::uint32_t rank : {0u, 5u, 9u, 0x7FFFFFFFu, 0xFFFFFFFFu}) {
+    for (const bool is_first : {true, false}) {
+      // As many sizes as the file can hold: that it would end too early is not what is found.
+      GgufFile file;
+      if (!is_first) file.tensor("before", {8}, kGgmlF32, 32);
+      const std::uint32_t written = std::min(rank, 9u);
+      std::string entry = raw_text("odd.weight") + raw(rank);
+      for (std::uint32_t d = 0; d < written; ++d) entry += raw(std::uint64_t{1});
+      file.tensors.push_back(entry + raw(kGgmlF32) + raw(std::uint64_t{0}));
+      file.tensor("behind", {8}, kGgmlF32, 32);
+      const std::string message = fault_of_file(file.bytes());
+      expect_says(message, {fmt::format("tensor 'odd.weight': {} dimensions", rank), "1 to 4"});
+      EXPECT_EQ(count_of(message, "\n"), 1u) << "what follows cannot be found: " << message;
+    }
+  }
+  for (const std::size_t rank : {1u, 2u, 3u, 4u}) {
+    GgufFile file;
+    file.tensor("sound", std::vector<std::uint64_t>(rank, 1), kGgmlF32, 4);
+    TempFolder folder;
+    const auto checkpoint = Checkpoint::open(folder.write("model.gguf", file.bytes()));
+    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+    EXPECT_EQ(checkpoint->find("sound")->shape.rank, rank);
+  }
+}
+
 TEST(Gguf, OverlapsHolesAndRestsAreRefused) {
   GgufFile overlap = sound();
   overlap.tensor_at("again", {8}, kGgmlF32, 32);
@@ -195,37 +221,6 @@ TEST(Gguf, AnAlignmentOfItsOwnIsKept) {
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   EXPECT_EQ(checkpoint->find("a")->offset % 256, 0u);
   EXPECT_EQ(checkpoint->find("b")->offset, checkpoint->find("a")->offset + 256);
-}
-
-GgufFile part(std::uint16_t number, std::uint16_t count, std::int32_t tensors) {
-  GgufFile file;
-  file.value("split.no", ValueType::u16, raw(number));
-  file.value("split.count", ValueType::u16, raw(count));
-  file.value("split.tensors.count", ValueType::i32, raw(tensors));
-  return file;
-}
-
-TEST(Gguf, AModelInPartsOpensByAnyOfThem) {
-  TempFolder folder;
-  const auto first = folder.write(
-      "m-00001-of-00002.gguf",
-      part(0, 2, 2).text("general.name", "whole").tensor("a", {3}, kGgmlF32, 12).bytes());
-  const auto second =
-      folder.write("m-00002-of-00002.gguf", part(1, 2, 2).tensor("b", {1}, kGgmlF32, 4).bytes());
-  for (const auto& way : {first, second, folder.path()}) {
-    const auto checkpoint = Checkpoint::open(way);
-    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
-    EXPECT_EQ(checkpoint->find("a")->file, 0u);
-    EXPECT_EQ(checkpoint->find("b")->file, 1u);
-    EXPECT_EQ(checkpoint->metadata()->text("general.name").value(), "whole");
-  }
-  folder.write("m-00002-of-00002.gguf", part(0, 2, 2).tensor("b", {1}, kGgmlF32, 4).bytes());
-  expect_says(fault_of(first), {"m-00002-of-00002.gguf: says that it is part 1 of 2",
-                                "its name makes it part 2 of 2"});
-  folder.write("m-00002-of-00002.gguf", part(1, 2, 2).bytes());
-  expect_says(fault_of(first), {"split.tensors.count is 2, but the parts hold 1"});
-  std::filesystem::remove(folder / "m-00002-of-00002.gguf");
-  expect_says(fault_of(first), {"m-00002-of-00002.gguf: no such file"});
 }
 
 TEST(Gguf, TwoModelsInAFolderAreToBeChosenByName) {
