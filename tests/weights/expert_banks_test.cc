@@ -1,50 +1,12 @@
 #include "weights/expert_banks.h"
 
-#include <random>
-#include <set>
 #include <thread>
 
+#include "weights/banks.h"
 #include "weights/expert_reads.h"
-#include "weights/pattern.h"
 
 namespace sluice::weights {
 namespace {
-
-constexpr std::uint64_t kPlenty = std::uint64_t{1} << 30;
-
-Placement placement_with(const PatternModel& model, std::size_t wave, std::size_t bank) {
-  Placement placement = place(model.blocks, *model.reader, {}, kPlenty).value();
-  placement.wave_slots = wave;
-  placement.bank_slots = {0, bank, bank};
-  return placement;
-}
-
-/// Takes the experts of one request; each must come once, whole, with its own bytes.
-Status use(ExpertBanks& banks, const Blocks& blocks, std::size_t layer,
-           const std::set<std::int32_t>& ids) {
-  const std::vector<std::int32_t> wanted(ids.begin(), ids.end());
-  banks.begin(layer, wanted);
-  std::set<std::int32_t> seen;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    SLUICE_ASSIGN(const ReadyExpert expert, banks.next());
-    EXPECT_TRUE(seen.insert(expert.id).second);
-    const ExpertLayer& experts = blocks.expert_layers[layer];
-    const ExpertPlace& place = experts.experts[static_cast<std::size_t>(expert.id)];
-    for (std::size_t part = 0; part < experts.parts; ++part) {
-      EXPECT_TRUE(is_pattern(expert.part[part], place.offset[part], experts.part_bytes[part]));
-    }
-    banks.release(expert);
-  }
-  EXPECT_EQ(seen, ids);
-  return {};
-}
-
-std::set<std::int32_t> random_ids(std::mt19937& random, std::size_t most) {
-  std::set<std::int32_t> ids;
-  const std::size_t count = 1 + random() % most;
-  while (ids.size() < count) ids.insert(static_cast<std::int32_t>(random() % 12));
-  return ids;
-}
 
 TEST(ExpertBanks, GiveEveryExpertWhateverTheSlots) {
   io::ReadFaults faults;
@@ -201,48 +163,6 @@ TEST(ExpertBanks, AGuessThatCannotBeReadIsNoErrorUntilItIsNeeded) {
   wait_for_guesses(**banks, model.blocks.expert_layers[1].block_bytes());
   EXPECT_TRUE(use(**banks, model.blocks, 1, {3, 5}));
   EXPECT_TRUE(use(**banks, model.blocks, 1, {7}));  // read again
-}
-
-TEST(ExpertBanks, GiveMemoryBackAndTakeItAgain) {
-  PatternModel model;
-  MemoryLedger ledger(kPlenty);
-  const Placement placement = placement_with(model, 2, 8);
-  const auto banks = ExpertBanks::create(model.blocks, placement, *model.reader, ledger);
-  ASSERT_TRUE(banks);
-  const std::uint64_t charged = ledger.charged(Tenant::experts);
-  std::mt19937 random(3);
-  std::uint64_t gone = 0;
-  for (int pass = 0; pass < 200; ++pass) {
-    if (pass % 10 == 3) gone += (*banks)->shed(3 * placement.slot_bytes);
-    if (pass % 10 == 8) gone -= (*banks)->regrow(2 * placement.slot_bytes);
-    EXPECT_EQ((*banks)->statistics().gone_bytes, gone);
-    EXPECT_EQ(ledger.charged(Tenant::experts), charged - gone);
-    for (const std::size_t layer : {1u, 2u}) {
-      ASSERT_TRUE(use(**banks, model.blocks, layer, random_ids(random, 12)));
-    }
-  }
-  EXPECT_EQ(gone, 14 * placement.slot_bytes) << "all 16 were gone, two came back";
-  EXPECT_EQ((*banks)->regrow(kPlenty), gone);
-  EXPECT_EQ(ledger.charged(Tenant::experts), charged);
-}
-
-TEST(ExpertBanks, GiveBackTheLeastUsedFirst) {
-  PatternModel model;
-  MemoryLedger ledger(kPlenty);
-  const Placement placement = placement_with(model, 2, 2);
-  const auto banks = ExpertBanks::create(model.blocks, placement, *model.reader, ledger);
-  ASSERT_TRUE(banks);
-  ASSERT_TRUE(use(**banks, model.blocks, 1, {1, 2}));
-  ASSERT_TRUE(use(**banks, model.blocks, 2, {3, 4}));
-  for (int pass = 0; pass < 3; ++pass) {
-    ASSERT_TRUE(use(**banks, model.blocks, 1, {1}));
-    ASSERT_TRUE(use(**banks, model.blocks, 2, {4}));
-  }
-  EXPECT_EQ((*banks)->shed(2 * placement.slot_bytes), 2 * placement.slot_bytes);
-  const std::uint64_t hits = (*banks)->statistics().hits;
-  ASSERT_TRUE(use(**banks, model.blocks, 1, {1}));
-  ASSERT_TRUE(use(**banks, model.blocks, 2, {4}));
-  EXPECT_EQ((*banks)->statistics().hits, hits + 2);
 }
 
 TEST(ExpertBanks, StartFromWhatWasUsedBefore) {
