@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/buffer.h"
 #include "model/decoder_state.h"
 #include "model/registry.h"
 
@@ -45,6 +46,25 @@ TEST(Window, OfGemmaIsOnFiveOfSixLayers) {
   const std::vector<std::string> kinds = {"GQA of 7, dense", "GQA of 7, dense", "GQA of 7, dense",
                                           "GQA of 7, dense", "GQA of 7, dense", "GQA, dense"};
   EXPECT_EQ(gemma->shape().layer_kinds, kinds);
+}
+
+TEST(Window, StateOfK3IsTheLatentOfItsMlaLayersAndTheStateOfItsKdaLayers) {
+  const auto made =
+      imagine_architecture(fs::path(SLUICE_SOURCE_DIR) / "tests/golden/k3-config.json");
+  ASSERT_TRUE(made) << made.error().message;
+  const Architecture& k3 = **made;
+  constexpr std::uint64_t kMlaLayers = 24;
+  constexpr std::uint64_t kKdaLayers = 69;
+  constexpr std::uint64_t kHeads = 96;
+  // A position: the latent and the shared key of each MLA layer, nothing per head.
+  constexpr std::uint64_t kPosition = kMlaLayers * (512 + 64) * sizeof(float);
+  constexpr std::uint64_t kPerHead = kMlaLayers * kHeads * (128 + 64 + 128) * sizeof(float);
+  EXPECT_EQ(kPerHead / kPosition, 53u) << "what keys and values of all heads would take";
+  // A sequence: each KDA head's 128 by 128, and the last three inputs of its convolutions.
+  constexpr std::uint64_t kFixed = kKdaLayers * kHeads * (128 * 128 + 3 * 3 * 128) * sizeof(float);
+  for (const std::size_t context : {0u, 1u, 64u, 4096u, 1u << 20}) {
+    EXPECT_EQ(k3.state_bytes(context), Buffer::charge_for(kFixed + context * kPosition)) << context;
+  }
 }
 
 TEST(Window, CachesAreAsLargeAsTheirFormat) {
