@@ -63,6 +63,20 @@ TEST(Buffer, IsChargedForItsLifeAndZero) {
   EXPECT_EQ(ledger.charged(), 0u);
 }
 
+TEST(Buffer, WhatTheSystemDoesNotGiveIsAnErrorAndNotCharged) {
+  MemoryLedger ledger(~std::uint64_t{0});
+  for (int again = 0; again < 3; ++again) {
+    const auto refused = Buffer::allocate(std::uint64_t{1} << 60, Tenant::state, ledger);
+    ASSERT_FALSE(refused) << "no machine has so many addresses";
+    EXPECT_EQ(refused.error().kind, ErrorKind::memory);
+    EXPECT_NE(refused.error().message.find(name_of(Tenant::state)), std::string::npos);
+    EXPECT_EQ(ledger.charged(), 0u);
+    const auto next = Buffer::allocate(5 << 20, Tenant::state, ledger);
+    ASSERT_TRUE(next) << next.error().message;
+    EXPECT_EQ(next->bytes().back(), std::byte{0});
+  }
+}
+
 TEST(Memory, TheSystemTells) {
   EXPECT_GT(resident_memory(), 0u);
   EXPECT_GE(peak_resident_memory(), resident_memory() / 2);
