@@ -180,8 +180,9 @@ std::optional<kernels::WeightFormat> BlueprintBuilder::format_of(const std::stri
 void BlueprintBuilder::check_shape(const std::string& name, const store::Shape& found,
                                    std::span<const std::uint64_t> expected) {
   if (std::ranges::equal(found.sizes(), expected)) return;
-  faults_.push_back(fmt::format("tensor {}: shape {}, but config.json makes it [{}]", name,
-                                store::to_string(found), fmt::join(expected, ", ")));
+  faults_.push_back(fmt::format("tensor {}: shape {}, but {} makes it [{}]", name,
+                                store::to_string(found), tensors_.described_by(),
+                                fmt::join(expected, ", ")));
 }
 
 Matrix BlueprintBuilder::matrix(const std::string& name, std::size_t rows, std::size_t columns,

@@ -110,7 +110,9 @@ Result<LlamaConfig> read_llama_metadata(const store::Checkpoint& checkpoint,
   // The vocabulary is as long as the embedding; the key repeats it.
   const auto embedding = checkpoint.find("token_embd.weight");
   config.vocabulary = embedding && embedding->shape.rank == 2 ? embedding->shape.size[0] : 1;
-  read_mixture(reader, config);
+  const bool is_mixture =
+      config.model_type == "qwen3moe" || checkpoint.find("blk.0.ffn_gate_inp.weight").has_value();
+  read_mixture(reader, is_mixture, config);
   reader.ignore({"vocab_size", "tensor_data_layout"});
   if (!reader.flag("attention.causal", true)) {
     reader.fault("attention.causal", "attention to later positions is not supported");

@@ -40,9 +40,10 @@ void read_mixture(Fields& fields, LlamaConfig& config) {
   fields.unused(Fields::Kind::flag, {"output_router_logits"});
 }
 
-void read_mixture(MetadataReader& reader, LlamaConfig& config) {
+void read_mixture(MetadataReader& reader, bool is_mixture, LlamaConfig& config) {
   kernels::Router& router = config.moe.router;
-  router.experts = reader.count("expert_count", 0, kMostExperts, 0);
+  router.experts = is_mixture ? reader.count("expert_count", 1, kMostExperts)
+                              : reader.count("expert_count", 0, kMostExperts, 0);
   if (router.experts == 0) return reader.ignore({"expert_used_count"});
   router.scores = kernels::Router::Scores::softmax;
   router.top_k = reader.count("expert_used_count", 1, router.experts);

@@ -11,7 +11,8 @@ namespace sluice::model {
 /// Of config.json, for a mixture's model_type; other families have nothing to read.
 void read_mixture(Fields& fields, LlamaConfig& config);
 
-/// The same of the metadata of a GGUF file, where it has experts.
-void read_mixture(MetadataReader& reader, LlamaConfig& config);
+/// The same of the metadata of a GGUF file. `is_mixture`: its tensors, or its architecture, say
+/// that it has experts; then it must say how many.
+void read_mixture(MetadataReader& reader, bool is_mixture, LlamaConfig& config);
 
 }  // namespace sluice::model

@@ -29,7 +29,7 @@ class MetadataReader {
     const std::string key = known(name);
     const double value = take(metadata_.number(key, absent), least);
     if (value >= least && value <= most) return value;
-    fault(key, fmt::format("expected a number from {} to {}, found {}", least, most, value));
+    fault(name, fmt::format("expected a number from {} to {}, found {}", least, most, value));
     return least;
   }
   std::string text(std::string_view name, std::string_view absent) {
@@ -41,8 +41,8 @@ class MetadataReader {
   void ignore(std::initializer_list<std::string_view> names) {
     for (const std::string_view name : names) known(name);
   }
-  void fault(std::string_view key, std::string_view what) {
-    faults_.push_back(fmt::format("{}: metadata {}: {}", metadata_.file(), key, what));
+  void fault(std::string_view name, std::string_view what) {
+    faults_.push_back(fmt::format("{}: metadata {}{}: {}", metadata_.file(), prefix_, name, what));
   }
 
   /// A key of the architecture that nobody asked for is a fault: what it means is not known.
@@ -50,7 +50,8 @@ class MetadataReader {
     for (std::size_t i = 0; i < metadata_.size(); ++i) {
       const std::string key(metadata_.key(i));
       if (!key.starts_with(prefix_) || std::ranges::find(known_, key) != known_.end()) continue;
-      fault(key, "not understood; a model that needs it would be computed wrongly without it");
+      fault(key.substr(prefix_.size()),
+            "not understood; a model that needs it would be computed wrongly without it");
     }
   }
 

@@ -184,7 +184,8 @@ class RoutedExperts {
 
   Status bad_number(std::int32_t expert, bool scales_good) const {
     return fail(ErrorKind::number,
-                "layer {}, expert {}: {}; the weights are damaged, or not what config.json says: "
+                "layer {}, expert {}: {}; the weights are damaged, or not what the configuration "
+                "says: "
                 "check the file, or download its shard again",
                 weights_.layer, expert,
                 scales_good ? "its output is not finite"

@@ -39,6 +39,8 @@ class TensorSource {
 
   /// For messages: the model's folder or file.
   virtual std::filesystem::path place() const = 0;
+  /// For messages: what tells the shapes of its tensors.
+  virtual std::string_view described_by() const { return "config.json"; }
   /// The type of a tensor, nothing when there is none; for what tells one form from another.
   virtual std::optional<DType> type_of(const std::string& name) const = 0;
   virtual std::optional<SourceTensor> find(const std::string& name, const Wanted& wanted) = 0;
@@ -54,6 +56,9 @@ class CheckpointTensors final : public TensorSource {
       : checkpoint_(checkpoint), files_(files.begin(), files.end()) {}
 
   std::filesystem::path place() const override { return checkpoint_.folder(); }
+  std::string_view described_by() const override {
+    return checkpoint_.metadata() != nullptr ? "the file's metadata" : "config.json";
+  }
   std::optional<DType> type_of(const std::string& name) const override;
   std::optional<SourceTensor> find(const std::string& name, const Wanted& wanted) override;
   void for_each(FunctionRef<void(std::string_view name, std::uint64_t bytes)> visit) override;
