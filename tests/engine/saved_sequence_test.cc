@@ -2,6 +2,8 @@
 // happened.
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <tuple>
 
 #include "engine/golden.h"
 
@@ -80,6 +82,91 @@ TEST_P(SavedSequence, IsRefusedWhenItIsDamagedOrForeign) {
 INSTANTIATE_TEST_SUITE_P(Checkpoints, SavedSequence,
                          ::testing::Values("k3-tiny", "kl-tiny", "llama-tiny", "gemma3-tiny",
                                            "mistral-window-tiny"));
+
+/// A checkpoint, and how its caches keep what is past.
+using Kept = std::tuple<const char*, kernels::WeightFormat>;
+class CutAnywhere : public ::testing::TestWithParam<Kept> {};
+
+TEST_P(CutAnywhere, GoesOnWithTheSameBits) {
+  constexpr std::size_t kChunk = 8;
+  constexpr std::size_t kLength = 150;
+  EngineOptions options;
+  options.cache_format = std::get<1>(GetParam());
+  options.chunk = kChunk;
+  const auto engine = open_engine(std::get<0>(GetParam()), options);
+  ASSERT_TRUE(engine) << engine.error().message;
+  std::vector<std::int32_t> tokens;
+  for (std::size_t i = 0; i < kLength; ++i) {
+    tokens.push_back(static_cast<std::int32_t>((i * 37 + 5) % 80));
+  }
+  const auto feed = [&](model::SequenceState& sequence, std::size_t first, std::size_t end) {
+    const auto logits = (*engine)->feed(sequence, std::span(tokens).subspan(first, end - first));
+    EXPECT_TRUE(logits) << logits.error().message;
+    return logits ? std::vector<float>(logits->begin(), logits->end()) : std::vector<float>();
+  };
+  // Around chunks, and around the ends of the rings of windows: 6 or 7 positions look back here,
+  // and 64 may be appended at once.
+  auto sequence = std::move(*(*engine)->new_sequence());
+  std::map<std::size_t, std::vector<std::byte>> saved;
+  std::size_t length = 0;
+  std::vector<float> expected;
+  for (const std::size_t cut : {1, 7, 8, 9, 64, 68, 69, 70, 71, 128, 138, 149, 150}) {
+    expected = feed(*sequence, length, cut);
+    length = cut;
+    saved[cut].resize(sequence->saved_bytes());
+    sequence->save(saved[cut]);
+  }
+  ASSERT_EQ(length, kLength);
+  for (const auto& [cut, bytes] : saved) {
+    if (cut == kLength) break;
+    ASSERT_TRUE(sequence->load(bytes)) << cut;  // over the whole one, or what became of another
+    ASSERT_EQ(sequence->length(), cut);
+    ASSERT_TRUE(feed(*sequence, cut, kLength) == expected) << cut;
+    std::vector<std::byte> again(sequence->saved_bytes());
+    sequence->save(again);
+    ASSERT_TRUE(again == saved[kLength]) << cut;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Checkpoints, CutAnywhere,
+    ::testing::Combine(::testing::Values("k3-tiny", "kl-tiny", "llama-tiny", "gemma3-tiny",
+                                         "mistral-window-tiny", "gpt-oss-tiny", "deepseek-tiny",
+                                         "qwen3moe-tiny"),
+                       ::testing::Values(kernels::WeightFormat::f32, kernels::WeightFormat::bf16,
+                                         kernels::WeightFormat::q8_0)),
+    [](const auto& test) {
+      std::string name = std::get<0>(test.param);
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name + "_" + std::string(kernels::cache_format_name(std::get<1>(test.param)));
+    });
+
+TEST(SavedSequences, FitIntoASmallerContextThatHoldsThem) {
+  for (const char* model : {"k3-tiny", "llama-tiny", "gemma3-tiny", "mistral-window-tiny"}) {
+    EngineOptions options;
+    options.context = 48;  // fewer rows than the ring of a window has at most
+    const auto large = open_engine(model);
+    const auto small = open_engine(model, options);
+    ASSERT_TRUE(large && small);
+    const auto from = std::move(*(*large)->new_sequence());
+    const auto to = std::move(*(*small)->new_sequence());
+    std::vector<std::int32_t> tokens;
+    for (std::int32_t i = 0; i < 120; ++i) tokens.push_back((i * 37 + 5) % 80);
+    ASSERT_TRUE((*large)->feed(*from, std::span(tokens).first(40)));
+    std::vector<std::byte> bytes(from->saved_bytes());
+    from->save(bytes);
+    ASSERT_TRUE(to->load(bytes)) << model;
+    const auto expected = (*large)->feed(*from, std::span(tokens).subspan(40, 8));
+    const auto found = (*small)->feed(*to, std::span(tokens).subspan(40, 8));
+    ASSERT_TRUE(expected && found) << model;
+    EXPECT_TRUE(std::ranges::equal(*found, *expected)) << model;
+    ASSERT_TRUE((*large)->feed(*from, std::span(tokens).subspan(48)));
+    bytes.resize(from->saved_bytes());
+    from->save(bytes);
+    EXPECT_FALSE(to->load(bytes)) << model << ": 120 positions do not fit into 48";
+    EXPECT_EQ(to->length(), 0u);
+  }
+}
 
 TEST(SavedSequences, OfAnotherKindOfCacheAreRefused) {
   const auto one = open_engine("llama-tiny");
