@@ -109,6 +109,32 @@ TEST(Ceiling, HoldsOverALongAnswerAndForMappedFiles) {
   }
 }
 
+TEST(Ceiling, HoldsOverALongPromptWhateverItsChunk) {
+#ifdef SLUICE_MEMORY_OF_OTHERS
+  GTEST_SKIP() << "a sanitizer's own memory is no part of any budget";
+#endif
+  std::string ids;
+  for (int i = 0; i < 3000; ++i) ids += (i > 0 ? "," : "") + std::to_string((i * 37 + 5) % 250);
+  std::uint64_t before = 0;
+  std::string text;
+  // A chunk of all positions has most activations: what was not counted of them would show.
+  for (const char* chunk : {"64", "512", "3000"}) {
+    SCOPED_TRACE(std::string("--chunk ") + chunk);
+    std::vector<std::string> arguments = {"run", kTiny,         "--ids",    ids,       "--max-new",
+                                          "2",   "--print-ids", "--greedy", "--chunk", chunk};
+    const std::uint64_t smallest = smallest_for(arguments);
+    ASSERT_GT(smallest, before);
+    before = smallest;
+    arguments.insert(arguments.end(), {"--ram", std::to_string(smallest)});
+    const Finished run = run_program(arguments);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_LE(run.peak_rss_bytes, smallest);
+    if (text.empty()) text = run.out;
+    EXPECT_EQ(run.out, text);
+  }
+  EXPECT_FALSE(text.empty());
+}
+
 TEST(Ceiling, IsByDefaultThreeQuartersOfWhatIsFree) {
   const Folder folder;
   const Finished run = run_program({"run", kNano, "--ids", "1", "--max-new", "1", "--print-ids",
