@@ -27,7 +27,7 @@ std::string fault_of_header(const std::string& header, std::size_t data_bytes) {
   return fault_of_bytes(weight_file(header, data_bytes));
 }
 
-TEST(Faults, AShortFileIsRefusedWithWhatIsMissing) {  // LD-01
+TEST(Faults, AShortFileIsRefusedWithWhatIsMissing) {
   TempFolder folder;
   const std::string whole = weight_file_of({"a", "b"}, 1 << 20);
   for (const std::size_t cut :
@@ -48,7 +48,7 @@ TEST(Faults, ALongFileIsRefused) {
   expect_says(fault_of_bytes(weight_file_of({"a"}) + "xyz"), {"too long", "3 too many"});
 }
 
-TEST(Faults, FilesOfZeroToEightBytesAreRefused) {  // LD-06
+TEST(Faults, FilesOfZeroToEightBytesAreRefused) {
   expect_says(fault_of_bytes(""), {"model.safetensors: the file is empty"});
   for (std::size_t size = 1; size <= 7; ++size) {
     expect_says(fault_of_bytes(std::string(size, '\0')),
@@ -57,7 +57,7 @@ TEST(Faults, FilesOfZeroToEightBytesAreRefused) {  // LD-06
   expect_says(fault_of_bytes(std::string(8, '\0')), {"a header of 0 bytes: expected at least 2"});
 }
 
-TEST(Faults, ALengthThatTheFileDoesNotHoldIsRefusedBeforeMemoryIsTaken) {  // LD-06
+TEST(Faults, ALengthThatTheFileDoesNotHoldIsRefusedBeforeMemoryIsTaken) {
   const std::uint64_t peak = peak_resident_memory();
   const std::uint64_t file = 64;
   for (const std::uint64_t length :
@@ -74,7 +74,7 @@ TEST(Faults, ALengthThatTheFileDoesNotHoldIsRefusedBeforeMemoryIsTaken) {  // LD
   EXPECT_LT(peak_resident_memory() - peak, std::uint64_t{64} << 20);
 }
 
-TEST(Faults, AHeaderOverTheLimitIsRefusedWithTheLimit) {  // LD-07
+TEST(Faults, AHeaderOverTheLimitIsRefusedWithTheLimit) {
   TempFolder folder;
   const auto path = folder.write(kFile, length_bytes((std::uint64_t{512} << 20) + 8));
   std::filesystem::resize_file(path, std::uint64_t{600} << 20);  // a hole
@@ -83,7 +83,7 @@ TEST(Faults, AHeaderOverTheLimitIsRefusedWithTheLimit) {  // LD-07
   EXPECT_LT(peak_resident_memory() - peak, std::uint64_t{64} << 20);
 }
 
-TEST(Faults, ABigEndianLengthIsNamed) {  // LD-20
+TEST(Faults, ABigEndianLengthIsNamed) {
   std::string bytes = weight_file_of({"a"});
   std::reverse(bytes.begin(), bytes.begin() + 8);
   expect_says(fault_of_bytes(bytes), {"big-endian"});
@@ -144,7 +144,7 @@ struct BadEntry {
   const char* says;
 };
 
-TEST(Faults, EachRuleOfAnEntryIsChecked) {  // LD-05, LD-09, LD-10
+TEST(Faults, EachRuleOfAnEntryIsChecked) {
   const std::vector<BadEntry> entries = {
       {R"({"shape":[16],"data_offsets":[0,16]})", "expected a dtype, found none"},
       {R"({"dtype":"U8","data_offsets":[0,16]})", "expected a shape, found none"},
@@ -215,7 +215,7 @@ TEST(Faults, EachRuleOfAnEntryIsChecked) {  // LD-05, LD-09, LD-10
   }
 }
 
-TEST(Faults, OverlapsAndHolesBetweenTensorsAreFound) {  // LD-05
+TEST(Faults, OverlapsAndHolesBetweenTensorsAreFound) {
   expect_says(fault_of_header(header_of({entry("a", 0, 8), entry("b", 4, 8)}), 12),
               {"tensor 'b' at [4, 12] overlaps tensor 'a' at [0, 8]"});
   expect_says(fault_of_header(header_of({entry("b", 2, 2), entry("a", 0, 8), entry("c", 6, 2)}), 8),
@@ -303,7 +303,7 @@ class IndexFaults : public testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(IndexFaults, AMissingShardIsNamed) {  // LD-16
+TEST_F(IndexFaults, AMissingShardIsNamed) {
   std::filesystem::remove(folder_ / kSecond);
   const std::string message =
       fault_of_index(index_of({{"a", kFirst}, {"b", kSecond}, {"b2", kSecond}, {"c", kThird}}, 12));
@@ -311,7 +311,7 @@ TEST_F(IndexFaults, AMissingShardIsNamed) {  // LD-16
                         "model.safetensors.index.json names it"});
 }
 
-TEST_F(IndexFaults, ATensorThatItsShardDoesNotHoldIsNamed) {  // LD-16
+TEST_F(IndexFaults, ATensorThatItsShardDoesNotHoldIsNamed) {
   expect_says(
       fault_of_index(index_of({{"a", kFirst}, {"b", kSecond}, {"c", kThird}, {"d", kThird}}, 16)),
       {fmt::format("tensor 'd' is said to be in {}, which does not hold it", kThird)});
@@ -320,7 +320,7 @@ TEST_F(IndexFaults, ATensorThatItsShardDoesNotHoldIsNamed) {  // LD-16
       {fmt::format("tensor 'b': expected in {}, found in {}", kThird, kSecond)});
 }
 
-TEST_F(IndexFaults, ATensorInNoIndexIsNamed) {  // LD-16
+TEST_F(IndexFaults, ATensorInNoIndexIsNamed) {
   folder_.write(kThird, weight_file_of({"c", "forgotten"}));
   expect_says(
       fault_of_index(index_of({{"a", kFirst}, {"b", kSecond}, {"c", kThird}}, 12)),
@@ -372,7 +372,7 @@ TEST_F(IndexFaults, WhatIsNoIndexIsRefused) {
   }
 }
 
-TEST_F(IndexFaults, AMissingPartOfASetWithoutIndexIsNamed) {  // LD-13
+TEST_F(IndexFaults, AMissingPartOfASetWithoutIndexIsNamed) {
   std::filesystem::remove(folder_ / kThird);
   expect_says(fault_of(folder_.path()),
               {fmt::format("{}: no such file", kThird), "the set needs it"});

@@ -256,7 +256,7 @@ TEST(Open, WhatIsUnusualButLegalOpens) {
         1);
 }
 
-TEST(Open, OffsetsBeyond4GiBAreExact) {  // IO-18
+TEST(Open, OffsetsBeyond4GiBAreExact) {
   TempFolder folder;
   constexpr std::uint64_t kFar = std::uint64_t{5} << 30;
   const std::string start = weight_file(header_of({entry("a", 0, kFar), entry("b", kFar, 4)}), 0);

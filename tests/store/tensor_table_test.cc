@@ -104,7 +104,7 @@ std::uint64_t write_scaled_k3(const TempFolder& folder, int layers, int experts)
   return lines.size();
 }
 
-TEST(TensorTable, AScaledDownK3TakesAtMost56BytesPerTensor) {  // LD-07
+TEST(TensorTable, AScaledDownK3TakesAtMost56BytesPerTensor) {
   TempFolder folder;
   const std::uint64_t tensors = write_scaled_k3(folder, 8, 224);
   const auto checkpoint = Checkpoint::open(folder.path());
