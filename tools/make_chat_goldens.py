@@ -4,6 +4,7 @@
   pip install jinja2 && python3 tools/make_chat_goldens.py tests/golden/chat/templates.json
 The templates use what the templates of models use; transformers renders with these settings.
 """
+import datetime
 import json
 import sys
 
@@ -329,6 +330,154 @@ You are a helpful AI assistant.<|im_end|>
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{ '<|im_assistant|>assistant<|im_middle|>' }}{%- endif -%}
 """,
+    # In the style of Kimi K2-Thinking's: macros write turns, and a loop is left at the last answer.
+    "kimi-macros": """{%- macro content_of(message) -%}
+    {%- set all = message.get('content') -%}
+    {%- if all is string -%}
+      {{ all }}
+    {%- elif all is not none -%}
+      {% for part in all -%}
+        {% if part['type'] == 'image' -%}
+          <image>
+        {% else -%}
+          {{ part['text'] }}
+        {%- endif -%}
+      {%- endfor -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+{% macro opening(message, kind='system') -%}
+  {%- if message.role in ['user', 'assistant'] -%}{%- set kind = message.role -%}{%- endif -%}
+  <|im_{{ kind }}|>{{ message.get('name') or message['role'] }}<|im_middle|>
+{%- endmacro -%}
+
+{%- macro calls_of(message) -%}
+  {%- for call in message['tool_calls'] -%}
+    <call {{ call['id'] }}>{% if call['function']['arguments'] is string %}{{ call['function']['arguments'] }}{% else %}{{ call['function']['arguments'] | tojson }}{% endif %}</call>
+  {%- endfor -%}
+{%- endmacro -%}
+
+{%- set seen = namespace(answer=-1) -%}
+{%- for i in range(messages|length-1, -1, -1) -%}
+    {%- if messages[i]['role'] != 'assistant' -%}{%- continue -%}{%- endif -%}
+    {%- if not messages[i].get('tool_calls') -%}
+        {%- set seen.answer = i -%}
+        {%- break -%}
+    {%- endif -%}
+{%- endfor -%}
+{%- for message in messages[:seen.answer+1] -%}
+  {{opening(message)}}
+  {%- if message['role'] == 'assistant' -%}
+    <think></think>{{content_of(message)}}
+    {%- if message.get('tool_calls') -%}
+      {{calls_of(message)}}
+    {%- endif -%}
+  {%- else -%}
+    {{content_of(message=message)}}
+  {%- endif -%}
+  <|im_end|>
+{%- endfor -%}
+{%- for message in messages[seen.answer+1:] -%}
+  {{opening(kind='system', message=message)}}
+  {%- if message['role'] == 'assistant' -%}
+    <think>{{ message.get('reasoning_content', '') }}</think>{{content_of(message)}}{{calls_of(message)}}
+  {%- else -%}
+    {{content_of(message)}}
+  {%- endif -%}
+  <|im_end|>
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+  <|im_assistant|>assistant<|im_middle|>
+{%- endif -%}
+""",
+    # In the style of gpt-oss's: a macro that calls itself over a schema, the date, names that a macro sets
+    # for itself alone, and answers in channels.
+    "channels": """{%- macro kind_of(schema, required=[], nested=false) -%}
+    {%- if schema.type == "array" -%}
+        {%- set inner = kind_of(schema['items'] or {}, nested=true) -%}
+        {{- "list of " + inner if inner|length < 30 else "list" }}
+    {%- elif schema.type is defined and schema.type is iterable and schema.type is not string -%}
+        {{- schema.type | join(" | ") }}
+    {%- elif schema.enum -%}
+        {{- '"' + schema.enum|join('" or "') + '"' }}
+    {%- elif schema.type == "object" and schema.properties -%}
+        {{- "{" }}
+        {%- for name, each in schema.properties.items() -%}
+            {%- if loop.index > 3 and nested -%}{{- ", ..." }}{%- break -%}{%- endif -%}
+            {{- ("" if loop.first else ", ") + name + ("" if name in required else "?") + ": " }}
+            {{ kind_of(each, each.required or [], true) }}
+            {%- if each.default is defined %}
+                {{- " = " + each.default|tojson }}
+            {%- endif -%}
+        {%- endfor -%}
+        {{- "}" }}
+    {%- else -%}
+        {{- schema.type or "any" }}
+    {%- endif -%}
+{%- endmacro -%}
+
+{%- macro system_message() -%}
+    {%- if effort is not defined %}
+        {%- set effort = "medium" %}
+    {%- endif %}
+    {{- "Date: " + strftime_now("%Y-%m-%d, %B %d %H:%M") + "\n" }}
+    {{- "Reasoning: " + effort }}
+{%- endmacro -%}
+
+{%- macro message(who, text, channel=none) -%}
+    {{- "<|start|>" + who }}
+    {%- if channel is not none -%}{{- "<|channel|>" + channel }}{%- endif -%}
+    {{- "<|message|>" + text }}
+{%- endmacro -%}
+
+{{- message("system", system_message()) + "<|end|>" }}
+{{- effort is defined }}
+{%- if messages[0].role == "system" or messages[0].role == "developer" %}
+    {%- set instructions = messages[0].content %}
+    {%- set rest = messages[1:] %}
+{%- else %}
+    {%- set instructions = "" %}
+    {%- set rest = messages %}
+{%- endif %}
+{%- if instructions or tools %}
+    {{- "<|start|>developer<|message|>" + instructions }}
+    {%- for tool in tools or [] %}
+        {%- set tool = tool.function %}
+        {{- "\ntype " + tool.name + " = (_: " + kind_of(tool.parameters, tool.parameters.required or []) + ") => any;" }}
+    {%- endfor %}
+    {{- "<|end|>" }}
+{%- endif %}
+{%- set last = namespace(name=none) %}
+{%- for each in rest -%}
+    {%- if each.role == 'assistant' and "tool_calls" in each -%}
+        {%- set is_answered = namespace(yes=false) %}
+        {%- for later in rest[loop.index:] %}
+            {%- if later.role == 'assistant' and "tool_calls" not in later %}
+                {%- set is_answered.yes = true %}
+                {%- break %}
+            {%- endif %}
+        {%- endfor %}
+        {%- set call = each.tool_calls[0].function %}
+        {{- message("assistant to=functions." + call.name, call.arguments|tojson, channel="commentary json") + "<|call|>" }}
+        {{- "" if is_answered.yes else "?" }}
+        {%- set last.name = call.name %}
+    {%- elif each.role == 'assistant' -%}
+        {{- message(channel="final", text=each.content, who="assistant") }}
+        {{- "<|return|>" if loop.last and not add_generation_prompt else "<|end|>" }}
+        {%- set last.name = none %}
+    {%- elif each.role == 'tool' -%}
+        {%- if last.name is none %}
+            {{- raise_exception("a result of no call") }}
+        {%- endif %}
+        {{- message("functions." + last.name + " to=assistant", each.content|tojson, "commentary") + "<|end|>" }}
+    {%- else -%}
+        {{- message("user", each.content) + "<|end|>" }}
+    {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+<|start|>assistant
+{%- endif -%}
+""",
 }
 
 SYSTEM = {"role": "system", "content": " Be brief.\n"}
@@ -339,6 +488,12 @@ THOUGHT = [{"role": "user", "content": "Q"},
            {"role": "user", "content": "More <|im_end|> please"},
            {"role": "assistant", "content": "B", "reasoning_content": "because"}]
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+SCHEMA = {"type": "object", "required": ["city"], "properties": {
+    "city": {"type": "string"}, "unit": {"enum": ["C", "F"], "default": "C"}, "days": {"type": ["integer", "null"]},
+    "at": {"type": "array", "items": {"type": "array", "items": {"type": "number"}}},
+    "more": {"type": "array", "items": {"type": "object", "required": ["b"], "properties": {
+        "a": {}, "b": {"type": "boolean", "default": True}, "c": {"type": "object"}, "d": {}, "e": {}}}}}}
+NESTED = [{"type": "function", "function": {"name": "g", "parameters": SCHEMA}}]
 CALLED = [{"role": "assistant", "content": "", "tool_calls": [
               {"id": "call12345", "type": "function",
                "function": {"name": "f", "arguments": "{\"x\": \"<|im_end|>\"}"}}]},
@@ -352,7 +507,11 @@ CASES = [
     dict(messages=TALK[:1], add_generation_prompt=True, tools=TOOLS),
     dict(messages=[TALK[0], TALK[0]], add_generation_prompt=True),
     dict(messages=[SYSTEM, TALK[0]] + CALLED, add_generation_prompt=True, tools=TOOLS),
+    dict(messages=[TALK[0]] + CALLED[:2], add_generation_prompt=True, tools=NESTED),
 ]
+
+
+NOW = datetime.datetime(2026, 2, 3, 4, 5, 6)
 
 
 def raise_exception(message):
@@ -363,6 +522,7 @@ def main(out):
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True,
                                                 extensions=["jinja2.ext.loopcontrols"])
     environment.globals["raise_exception"] = raise_exception
+    environment.globals["strftime_now"] = NOW.strftime
     environment.filters["tojson"] = lambda x, indent=None: json.dumps(
         x, ensure_ascii=False, indent=indent)
     golden = []

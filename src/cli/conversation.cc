@@ -45,6 +45,7 @@ Status Conversation::ask_by_template(std::string question) {
   ChatRequest request;
   request.messages = text::messages_of(history_);
   request.thinking = style_.thinking;
+  request.now = text::local_now();
   if (turns_ > 0) request.after = answered;
   auto ids = format_.encode(*tokenizer_, request);
   if (!ids) {

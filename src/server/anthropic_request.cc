@@ -160,6 +160,7 @@ ApiResult<MessagesRequest> read_messages_request(const Json& body, const ServedM
   if (!max_new) return refuse("max_tokens", "is missing");
   SLUICE_TRY(read_settings(fields, request));
   text::ChatRequest chat;
+  chat.now = text::local_now();
   SLUICE_ASSIGN(chat.messages, read_anthropic_messages(fields));
   SLUICE_TRY(read_tools(fields, chat, generation.form));
   SLUICE_TRY(check_tools(chat, model));

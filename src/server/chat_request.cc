@@ -103,6 +103,7 @@ ApiResult<OpenAiRequest> read_chat_request(const Json& body, const ServedModel& 
   SLUICE_ASSIGN(const auto max_new, read_max_new(fields));
   Generation& generation = request.generation;
   text::ChatRequest chat;
+  chat.now = text::local_now();
   SLUICE_ASSIGN(chat.messages, read_messages(fields));
   SLUICE_TRY(read_tools(fields, chat, generation.form));
   SLUICE_TRY(check_tools(chat, model));

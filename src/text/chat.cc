@@ -115,6 +115,13 @@ ChatFormat k2_format(const Tokenizer& tokenizer) {
 
 }  // namespace
 
+std::tm local_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local = {};
+  ::localtime_r(&now, &local);
+  return local;
+}
+
 Json messages_of(std::span<const ChatTurn> turns) {
   Json messages = Json::array();
   for (const ChatTurn& turn : turns) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -36,12 +38,16 @@ struct ChatRequest {
                                ///< json_schema
   bool thinking = true;        ///< K3 only: whether the model thinks before it answers
   std::string effort = "max";  ///< K3 only: low, high or max; empty: not told to the model
+  std::optional<std::tm> now;  ///< what a template that asks for the date is told; none: it fails
   bool generation_prompt = true;  ///< end with the start of the assistant's message
   std::size_t after = 0;  ///< jinja only: not the whole conversation, but what follows the content
                           ///< of this message (1: the first); 0: the whole
   bool begins = true;  ///< the messages begin the conversation: a format that says something before
                        ///< the first message says it
 };
+
+/// The machine's date and time, where it is, for ChatRequest::now.
+std::tm local_now();
 
 /// One turn, for callers that have no JSON. `reasoning` is for role "assistant".
 struct ChatTurn {

@@ -112,7 +112,7 @@ Result<JinjaChat> make_jinja_chat(const Tokenizer& tokenizer) {
 
 Result<std::vector<Segment>> render_jinja(const JinjaChat& chat, const ChatRequest& request) {
   SLUICE_ASSIGN(const jinja::Dictionary names, names_for(chat, request));
-  auto text = chat.chat_template.render(names);
+  auto text = chat.chat_template.render(names, request.now);
   if (!text) {
     return fail(text.error().kind, "the model's chat template: {}", text.error().message);
   }

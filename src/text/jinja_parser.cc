@@ -1,24 +1,23 @@
 #include <algorithm>
-#include <array>
-#include <charconv>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "text/jinja_expression_parser.h"
 #include "text/jinja_syntax.h"
 #include "text/jinja_tokens.h"
 
 namespace sluice::text::jinja {
 namespace {
 
-// Together they bound the depth of the tree, which is walked recursively.
-constexpr int kMostNested = 40;
-constexpr int kMostLinks = 300;  // operators, members and filters of one tag
 constexpr std::size_t kMostSource = std::size_t{1} << 20;
 
 using Kind = Node::Kind;
 
-class Parser {
+/// The statements of a template, and the text between them.
+class Parser : public ExpressionParser {
  public:
-  explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+  explicit Parser(std::vector<Token> tokens) : ExpressionParser(std::move(tokens)) {}
 
   Result<NodePtr> run() {
     SLUICE_ASSIGN(NodePtr all, body());
@@ -27,84 +26,12 @@ class Parser {
   }
 
  private:
-  /// Counts how deep expressions and blocks are nested.
-  class Nested {
-   public:
-    explicit Nested(int& depth) : depth_(depth) { ++depth_; }
-    ~Nested() { --depth_; }
-    Nested(const Nested&) = delete;
-    Nested& operator=(const Nested&) = delete;
-
-   private:
-    int& depth_;
-  };
-
-  const Token& now() const { return tokens_[at_]; }
-  const Token& next() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
-  void advance() {
-    if (at_ + 1 < tokens_.size()) ++at_;
-  }
-  bool is_sign(std::string_view sign) const {
-    return now().kind == Token::Kind::sign && now().text == sign;
-  }
-  bool is_word(std::string_view word) const {
-    return now().kind == Token::Kind::name && now().text == word;
-  }
-  bool take_sign(std::string_view sign) {
-    if (!is_sign(sign)) return false;
-    advance();
-    return true;
-  }
-  bool take_word(std::string_view word) {
-    if (!is_word(word)) return false;
-    advance();
-    return true;
-  }
-
-  tl::unexpected<Error> wrong(std::string_view what) const {
-    return fail(ErrorKind::model_files, "line {}: {}", now().line, what);
-  }
-  tl::unexpected<Error> unexpected() const {
-    return wrong(
-        fmt::format("'{}' is not expected here, or not understood", now().text.substr(0, 40)));
-  }
-  Status expect_sign(std::string_view sign) {
-    if (take_sign(sign)) return {};
-    return wrong(fmt::format("expected '{}', found '{}'", sign, now().text.substr(0, 40)));
-  }
-  Status expect(Token::Kind kind) {
-    if (now().kind != kind) return unexpected();
-    advance();
-    return {};
-  }
-  Result<std::string> expect_name() {
-    if (now().kind != Token::Kind::name) return unexpected();
-    std::string name = now().text;
-    advance();
-    return name;
-  }
-
-  NodePtr make(Kind kind, std::string text = {}) const {
-    auto node = std::make_unique<Node>(Node{kind, now().line});
-    node->text = std::move(text);
-    return node;
-  }
-  static NodePtr with(NodePtr node, NodePtr child) {
-    node->children.push_back(std::move(child));
-    return node;
-  }
-
-  /// One more operator of a tag.
-  Status link() {
-    if (++links_ <= kMostLinks) return {};
-    return wrong("an expression of too many parts");
-  }
-
   /// Whether a block begins here whose first word is one of those that end bodies.
   bool at_end_of_body() const {
     if (now().kind == Token::Kind::end) return true;
     if (now().kind != Token::Kind::begin_block || next().kind != Token::Kind::name) return false;
-    for (const std::string_view word : {"endif", "else", "elif", "endfor", "endgeneration"}) {
+    for (const std::string_view word :
+         {"endif", "else", "elif", "endfor", "endmacro", "endgeneration"}) {
       if (next().text == word) return true;
     }
     return false;
@@ -139,6 +66,8 @@ class Parser {
     if (take_word("if")) return branch();
     if (take_word("for")) return loop();
     if (take_word("set")) return assign();
+    if (take_word("macro")) return macro();
+    if (is_word("break") || is_word("continue")) return jump();
     if (take_word("generation")) return generation();
     return unexpected();
   }
@@ -184,7 +113,9 @@ class Parser {
       SLUICE_ASSIGN(condition, expression());
     }
     SLUICE_TRY(expect(Token::Kind::end_block));
+    ++loops_;
     SLUICE_ASSIGN(NodePtr each, body());
+    --loops_;
     NodePtr none = make(Kind::body);
     if (next().text == "else") {
       SLUICE_TRY(end_block("else"));
@@ -196,6 +127,49 @@ class Parser {
     node->children.push_back(std::move(none));
     node->children.push_back(std::move(condition));
     return node;
+  }
+
+  Result<NodePtr> jump() {
+    if (loops_ == 0) return wrong(fmt::format("'{}' outside of a loop", now().text));
+    NodePtr node = make(is_word("break") ? Kind::leave_loop : Kind::next_round);
+    advance();
+    SLUICE_TRY(expect(Token::Kind::end_block));
+    return node;
+  }
+
+  /// Its names would be those of the loop or macro around it, which may be over when it is called.
+  Result<NodePtr> macro() {
+    if (loops_ > 0 || in_macro_) return wrong("a macro inside of a loop or a macro");
+    NodePtr node = make(Kind::macro);
+    SLUICE_ASSIGN(node->text, expect_name());
+    node->children.emplace_back();
+    SLUICE_TRY(expect_sign("("));
+    while (!take_sign(")")) {
+      SLUICE_TRY(parameter(*node));
+      if (!is_sign(")")) SLUICE_TRY(expect_sign(","));
+    }
+    SLUICE_TRY(expect(Token::Kind::end_block));
+    in_macro_ = true;
+    SLUICE_ASSIGN(node->children[0], body());
+    in_macro_ = false;
+    SLUICE_TRY(end_block("endmacro"));
+    return node;
+  }
+
+  Status parameter(Node& macro) {
+    SLUICE_ASSIGN(std::string name, expect_name());
+    if (std::ranges::find(macro.names, name) != macro.names.end()) {
+      return wrong(fmt::format("two arguments '{}' of a macro", name.substr(0, 40)));
+    }
+    NodePtr value;
+    if (take_sign("=")) {
+      SLUICE_ASSIGN(value, expression());
+    } else if (macro.children.size() > 1 && macro.children.back() != nullptr) {
+      return wrong("an argument without a default behind one with a default");
+    }
+    macro.names.push_back(std::move(name));
+    macro.children.push_back(std::move(value));
+    return {};
   }
 
   Result<NodePtr> assign() {
@@ -220,247 +194,8 @@ class Parser {
     return inside;
   }
 
-  Result<NodePtr> expression() {
-    const Nested nested(depth_);
-    if (depth_ > kMostNested) return wrong("an expression nested too deeply");
-    SLUICE_ASSIGN(NodePtr value, either());
-    if (!take_word("if")) return value;
-    NodePtr node = make(Kind::choice);
-    SLUICE_ASSIGN(NodePtr condition, either());
-    NodePtr otherwise;
-    if (take_word("else")) {
-      SLUICE_ASSIGN(otherwise, expression());
-    }
-    node->children.push_back(std::move(value));
-    node->children.push_back(std::move(condition));
-    node->children.push_back(std::move(otherwise));
-    return node;
-  }
-
-  /// Left-associative operators, one level below the other.
-  using Level = Result<NodePtr> (Parser::*)();
-  template <std::size_t kCount>
-  Result<NodePtr> operators(Level operand, const std::array<std::string_view, kCount>& signs) {
-    SLUICE_ASSIGN(NodePtr left, (this->*operand)());
-    while (true) {
-      bool found = false;
-      for (const std::string_view sign : signs) {
-        if (!is_sign(sign) && !is_word(sign)) continue;
-        SLUICE_TRY(link());
-        NodePtr node = make(Kind::binary, std::string(sign));
-        advance();
-        SLUICE_ASSIGN(NodePtr right, (this->*operand)());
-        left = with(with(std::move(node), std::move(left)), std::move(right));
-        found = true;
-        break;
-      }
-      if (!found) return left;
-    }
-  }
-
-  Result<NodePtr> either() {
-    return operators<1>(&Parser::both, std::array<std::string_view, 1>{"or"});
-  }
-  Result<NodePtr> both() {
-    return operators<1>(&Parser::negation, std::array<std::string_view, 1>{"and"});
-  }
-
-  Result<NodePtr> negation() {
-    const Nested nested(depth_);
-    if (depth_ > kMostNested) return wrong("an expression nested too deeply");
-    if (!is_word("not")) return comparison();
-    NodePtr node = make(Kind::unary, "not");
-    advance();
-    SLUICE_ASSIGN(NodePtr value, negation());
-    return with(std::move(node), std::move(value));
-  }
-
-  Result<NodePtr> comparison() {
-    SLUICE_ASSIGN(NodePtr left, joined());
-    while (true) {
-      std::string sign;
-      const bool negated = is_word("not") && next().text == "in";
-      if (negated) advance();
-      if (now().kind == Token::Kind::sign || is_word("in")) sign = now().text;
-      static constexpr std::array<std::string_view, 7> kSigns = {
-          "==", "!=", "<=", ">=", "<", ">", "in"};
-      if (std::find(kSigns.begin(), kSigns.end(), sign) == kSigns.end()) return left;
-      SLUICE_TRY(link());
-      NodePtr node = make(Kind::binary, sign);
-      advance();
-      SLUICE_ASSIGN(NodePtr right, joined());
-      left = with(with(std::move(node), std::move(left)), std::move(right));
-      if (negated) left = with(make(Kind::unary, "not"), std::move(left));
-    }
-  }
-
-  Result<NodePtr> joined() {
-    return operators<1>(&Parser::sum, std::array<std::string_view, 1>{"~"});
-  }
-  Result<NodePtr> sum() {
-    return operators<2>(&Parser::product, std::array<std::string_view, 2>{"+", "-"});
-  }
-  Result<NodePtr> product() {
-    return operators<4>(&Parser::signed_value,
-                        std::array<std::string_view, 4>{"*", "//", "/", "%"});
-  }
-
-  Result<NodePtr> signed_value() {
-    const Nested nested(depth_);
-    if (depth_ > kMostNested) return wrong("an expression nested too deeply");
-    if (!is_sign("-")) return filtered();
-    NodePtr node = make(Kind::unary, "-");
-    advance();
-    SLUICE_ASSIGN(NodePtr value, signed_value());
-    return with(std::move(node), std::move(value));
-  }
-
-  /// A value with its filters and tests.
-  Result<NodePtr> filtered() {
-    SLUICE_ASSIGN(NodePtr value, postfix());
-    while (true) {
-      SLUICE_TRY(link());
-      if (take_sign("|")) {
-        SLUICE_ASSIGN(value, named_with_arguments(Kind::filter, std::move(value)));
-      } else if (take_word("is")) {
-        const bool negated = take_word("not");
-        SLUICE_ASSIGN(value, named_with_arguments(Kind::test, std::move(value)));
-        if (negated) value = with(make(Kind::unary, "not"), std::move(value));
-      } else {
-        return value;
-      }
-    }
-  }
-
-  Result<NodePtr> named_with_arguments(Kind kind, NodePtr value) {
-    NodePtr node = make(kind);
-    SLUICE_ASSIGN(node->text, expect_name());
-    node->children.push_back(std::move(value));
-    if (take_sign("(")) SLUICE_TRY(arguments(*node));
-    return node;
-  }
-
-  /// Up to the closing bracket. Named ones come last.
-  Status arguments(Node& node) {
-    while (!take_sign(")")) {
-      if (now().kind == Token::Kind::name && next().kind == Token::Kind::sign &&
-          next().text == "=") {
-        node.names.push_back(now().text);
-        advance();
-        advance();
-      } else if (!node.names.empty()) {
-        return wrong("an argument without a name behind one with a name");
-      }
-      SLUICE_ASSIGN(NodePtr value, expression());
-      node.children.push_back(std::move(value));
-      if (!is_sign(")")) SLUICE_TRY(expect_sign(","));
-    }
-    return {};
-  }
-
-  Result<NodePtr> postfix() {
-    SLUICE_ASSIGN(NodePtr value, primary());
-    while (true) {
-      SLUICE_TRY(link());
-      if (take_sign(".")) {
-        NodePtr node = make(Kind::member);
-        SLUICE_ASSIGN(node->text, expect_name());
-        value = with(std::move(node), std::move(value));
-      } else if (take_sign("(")) {
-        NodePtr node = with(make(Kind::call), std::move(value));
-        SLUICE_TRY(arguments(*node));
-        value = std::move(node);
-      } else if (take_sign("[")) {
-        SLUICE_ASSIGN(value, subscript(std::move(value)));
-      } else {
-        return value;
-      }
-    }
-  }
-
-  Result<NodePtr> subscript(NodePtr value) {
-    NodePtr node = with(make(Kind::index), std::move(value));
-    for (int part = 0; part < 3; ++part) {
-      NodePtr bound;
-      if (!is_sign(":") && !is_sign("]")) {
-        SLUICE_ASSIGN(bound, expression());
-      }
-      node->children.push_back(std::move(bound));
-      if (part == 2 || !take_sign(":")) break;
-      node->kind = Kind::slice;
-    }
-    if (node->kind == Kind::slice) node->children.resize(4);
-    if (node->kind == Kind::index && node->children[1] == nullptr) return unexpected();
-    SLUICE_TRY(expect_sign("]"));
-    return node;
-  }
-
-  Result<NodePtr> primary() {
-    const Token token = now();
-    NodePtr node = make(Kind::string, token.text);
-    advance();
-    switch (token.kind) {
-      case Token::Kind::string:
-        while (now().kind == Token::Kind::string) {  // neighbours are one
-          node->text += now().text;
-          advance();
-        }
-        return node;
-      case Token::Kind::integer:
-        node->kind = Kind::integer;
-        std::from_chars(token.text.data(), token.text.data() + token.text.size(), node->number);
-        return node;
-      case Token::Kind::real:
-        node->kind = Kind::real;
-        std::from_chars(token.text.data(), token.text.data() + token.text.size(), node->real);
-        return node;
-      case Token::Kind::name:
-        return name(std::move(node));
-      default:
-        break;
-    }
-    if (token.text == "(") {
-      SLUICE_ASSIGN(NodePtr inside, expression());
-      SLUICE_TRY(expect_sign(")"));
-      return inside;
-    }
-    if (token.text == "[") return list(std::move(node), "]", Kind::list);
-    if (token.text == "{") return list(std::move(node), "}", Kind::dictionary);
-    --at_;
-    return unexpected();
-  }
-
-  static Result<NodePtr> name(NodePtr node) {
-    node->kind = Kind::name;
-    for (const std::string_view word : {"true", "false", "none"}) {
-      std::string capital(word);
-      capital[0] = static_cast<char>(capital[0] - 'a' + 'A');
-      if (node->text != word && node->text != capital) continue;
-      node->kind = Kind::constant;
-      node->text = word;
-    }
-    return node;
-  }
-
-  Result<NodePtr> list(NodePtr node, std::string_view close, Kind kind) {
-    node->kind = kind;
-    while (!take_sign(close)) {
-      SLUICE_ASSIGN(NodePtr value, expression());
-      node->children.push_back(std::move(value));
-      if (kind == Kind::dictionary) {
-        SLUICE_TRY(expect_sign(":"));
-        SLUICE_ASSIGN(NodePtr of_key, expression());
-        node->children.push_back(std::move(of_key));
-      }
-      if (!is_sign(close)) SLUICE_TRY(expect_sign(","));
-    }
-    return node;
-  }
-
-  std::vector<Token> tokens_;
-  std::size_t at_ = 0;
-  int depth_ = 0;
-  int links_ = 0;
+  int loops_ = 0;  // around this place
+  bool in_macro_ = false;
 };
 
 }  // namespace

@@ -19,12 +19,16 @@ using NodePtr = std::unique_ptr<Node>;
 struct Node {
   enum class Kind : std::uint8_t {
     // Statements
-    body,    ///< children, one after the other
-    text,    ///< `text` as it is
-    output,  ///< the value of children[0]
-    branch,  ///< children: condition, body, condition, body, ..., and perhaps a last body
-    loop,    ///< names; children: list, body, body if the list is empty, condition or null
-    assign,  ///< names[0], or names[0].names[1] of a namespace; children[0]
+    body,        ///< children, one after the other
+    text,        ///< `text` as it is
+    output,      ///< the value of children[0]
+    branch,      ///< children: condition, body, condition, body, ..., and perhaps a last body
+    loop,        ///< names; children: list, body, body if the list is empty, condition or null
+    leave_loop,  ///< break
+    next_round,  ///< continue
+    assign,      ///< names[0], or names[0].names[1] of a namespace; children[0]
+    macro,       ///< `text` is its name, `names` are its arguments; children: body, and for each
+                 ///< argument its default or null
     // Expressions
     string,      ///< `text`
     integer,     ///< `number`

@@ -105,6 +105,9 @@ Text Value::to_text() const {
   if (is_none()) return {"None", kTemplate};
   if (const bool* value = as_flag()) return {*value ? "True" : "False", kTemplate};
   if (const Text* value = as_text()) return *value;
+  if (const Function* value = as_function()) {
+    return {fmt::format("<Macro '{}'>", value->name), kOtherData};
+  }
   return {python_json(to_json(), JsonForm::spaced), kOtherData};
 }
 
@@ -133,6 +136,7 @@ const char* Value::kind() const {
   if (to_number()) return "a number";
   if (as_text() != nullptr) return "a string";
   if (as_list() != nullptr) return "a list";
+  if (as_function() != nullptr) return "a function";
   return "a dictionary";
 }
 

@@ -16,6 +16,8 @@
 
 namespace sluice::text::jinja {
 
+struct Node;
+
 /// Who wrote a byte: the template, or message number (origin - 1), or other data.
 using Origin = std::uint16_t;
 inline constexpr Origin kTemplate = 0;
@@ -36,16 +38,21 @@ class Value;
 using List = std::vector<Value>;
 using Dictionary = std::vector<std::pair<std::string, Value>>;  // in the order of insertion
 
-/// Undefined, none, true or false, a number, a text, a list, a dictionary, or a namespace (a
-/// dictionary that is shared and may be changed).
+/// Undefined, none, true or false, a number, a text, a list, a dictionary, a namespace (a
+/// dictionary that is shared and may be changed), or a function.
 class Value {
  public:
   struct Undefined {};
   struct Namespace {
     std::shared_ptr<Dictionary> members;
   };
-  using Held = std::variant<Undefined, std::nullptr_t, bool, std::int64_t, double, Text,
-                            std::shared_ptr<List>, std::shared_ptr<Dictionary>, Namespace>;
+  struct Function {
+    const Node* macro;  ///< of the template, which outlives its values; none: one that all have
+    std::string name;
+  };
+  using Held =
+      std::variant<Undefined, std::nullptr_t, bool, std::int64_t, double, Text,
+                   std::shared_ptr<List>, std::shared_ptr<Dictionary>, Namespace, Function>;
 
   Value() = default;
   explicit Value(Held held) : held_(std::move(held)) {}
@@ -58,6 +65,9 @@ class Value {
   static Value text(Text value) { return Value(Held(std::move(value))); }
   static Value list(List value);
   static Value dictionary(Dictionary value);
+  static Value function(const Node* macro, std::string_view name) {
+    return Value(Held(Function{macro, std::string(name)}));
+  }
   /// The texts of `json` get this origin.
   static Value from_json(const Json& json, Origin origin);
 
@@ -76,6 +86,7 @@ class Value {
   const List* as_list() const;
   const Dictionary* as_dictionary() const;
   const Namespace* as_namespace() const { return std::get_if<Namespace>(&held_); }
+  const Function* as_function() const { return std::get_if<Function>(&held_); }
 
   /// What `if` makes of it.
   bool is_true() const;

@@ -45,14 +45,14 @@ TEST(ChatTemplate, AThoughtThatItOpensIsNoAnswer) {
 
 TEST(ChatTemplate, ThatIsNotUnderstoodIsRefusedWithItsLine) {
   const Folder folder;
-  server::make_templated_nano(folder.path(), server::kMacro);
+  server::make_templated_nano(folder.path(), server::kInclude);
   const std::string model = folder.path().string();
   // (It is over before it reads anything, so nothing is written to it.)
   for (const Finished& refused :
        {run_program({"run", model, "--chat", "-p", "Hi"}), run_program({"chat", model})}) {
     EXPECT_EQ(refused.exit_code, 2) << refused.err;
     EXPECT_EQ(refused.out, "");
-    for (const char* part : {"the model's chat template: line 2", "macro", "--ids"}) {
+    for (const char* part : {"the model's chat template: line 2", "include", "--ids"}) {
       EXPECT_NE(refused.err.find(part), std::string::npos) << refused.err;
     }
   }

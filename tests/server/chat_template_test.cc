@@ -44,11 +44,11 @@ void expect_no_task(int port) {
 }
 
 TEST(ChatTemplate, ThatIsNotUnderstoodIsNamedAndTheRestWorks) {
-  const Templated model(kMacro);
+  const Templated model(kInclude);
   for (const Answered& refused : {post(model.port(), "/v1/chat/completions", chat("Hello")),
                                   post(model.port(), "/v1/messages", message("Hello"))}) {
     EXPECT_EQ(refused.status, 400) << refused.body;
-    for (const char* part : {"the model's chat template: line 2", "macro", "/v1/completions"}) {
+    for (const char* part : {"the model's chat template: line 2", "include", "/v1/completions"}) {
       EXPECT_NE(refused.body.find(part), std::string::npos) << refused.body;
     }
   }

@@ -13,7 +13,8 @@ namespace sluice::server {
 inline const std::string kTurns =
     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>' }}"
     "{% endfor %}<|im_start|>assistant\n";
-inline const std::string kMacro = "{{ bos_token }}\n{% macro turn(m) %}{{ m }}{% endmacro %}";
+/// Not understood, and so refused.
+inline const std::string kInclude = "{{ bos_token }}\n{% include 'turns' %}";
 
 /// Makes a folder k3-nano with the markers of ChatML in place of K3's, and with a chat template.
 inline void make_templated_nano(const std::filesystem::path& folder,

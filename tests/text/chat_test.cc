@@ -258,9 +258,8 @@ TEST(ChatK2, AnswersOfAModelThatThinksHaveAPlaceForIt) {
   };
   const std::string head = "<|im_assistant|>assistant<|im_middle|>";
   EXPECT_EQ(history(""), head + "A<|im_end|>");
-  EXPECT_EQ(history("{% macro f() %}{% endmacro %}"), head + "A<|im_end|>");
-  EXPECT_EQ(history("{% macro f() %}<think></think>{% endmacro %}"),
-            head + "<think></think>A<|im_end|>");
+  EXPECT_EQ(history("{% include 'f' %}"), head + "A<|im_end|>");
+  EXPECT_EQ(history("{% include 'f' %}<think></think>"), head + "<think></think>A<|im_end|>");
 }
 
 TEST(ChatFormat, IsKnownByTheSpecialTokens) {
@@ -274,12 +273,12 @@ TEST(ChatFormat, IsKnownByTheSpecialTokens) {
 // No prompt is better than one that the model was not made for.
 TEST(ChatFormat, ATemplateThatIsNotUnderstoodIsRefusedWithItsLine) {
   for (const auto& specials : {std::vector<std::string>{"<|im_start|>", "<|im_end|>"}, {"<s>"}}) {
-    const auto detected = ChatFormat::detect(
-        tokenizer_with(specials, "{{ bos_token }}\n{% macro turn(m) %}{{ m }}{% endmacro %}"));
+    const auto detected =
+        ChatFormat::detect(tokenizer_with(specials, "{{ bos_token }}\n{% include 'turns' %}"));
     ASSERT_FALSE(detected);
     EXPECT_EQ(detected.error().kind, ErrorKind::usage);
     const std::string& message = detected.error().message;
-    for (const char* part : {"the model's chat template: line 2: ", "macro", "--ids"}) {
+    for (const char* part : {"the model's chat template: line 2: ", "include", "--ids"}) {
       EXPECT_NE(message.find(part), std::string::npos) << message;
     }
   }

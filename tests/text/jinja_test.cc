@@ -10,6 +10,20 @@
 namespace sluice::text {
 namespace {
 
+/// 2026-02-03 04:05:06, as in make_chat_goldens.py.
+const std::tm kNow = [] {
+  std::tm now = {};
+  now.tm_year = 126;
+  now.tm_mon = 1;
+  now.tm_mday = 3;
+  now.tm_hour = 4;
+  now.tm_min = 5;
+  now.tm_sec = 6;
+  now.tm_wday = 2;
+  now.tm_yday = 33;
+  return now;
+}();
+
 Json goldens() {
   const auto path = std::filesystem::path(SLUICE_SOURCE_DIR) / "tests/golden/chat/templates.json";
   return parse_json(read_small_file(path, 1 << 20).value(), "templates", ErrorKind::usage).value();
@@ -31,6 +45,7 @@ ChatRequest request_of(const Json& golden) {
   request.tools = golden["tools"];
   request.generation_prompt = golden["add_generation_prompt"].get<bool>();
   request.thinking = golden["enable_thinking"].get<bool>();
+  request.now = kNow;
   return request;
 }
 
@@ -143,7 +158,22 @@ std::string message_of(std::string_view source) {
 }
 
 TEST(Jinja, WhatIsNotUnderstoodIsRefusedWithItsLine) {
-  for (const char* source : {"a\n{% macro f() %}{% endmacro %}",
+  for (const char* source : {"a\n{% macro f() %}",
+                             "a\n{% macro f(a=1, b) %}{% endmacro %}",
+                             "a\n{% macro f(a, a) %}{% endmacro %}",
+                             "a\n{% for x in [1] %}{% macro f() %}{% endmacro %}{% endfor %}",
+                             "a\n{% macro f() %}{% macro g() %}{% endmacro %}{% endmacro %}",
+                             "a\n{% break %}",
+                             "a\n{% for x in [1] %}{% else %}{% continue %}{% endfor %}",
+                             "{% macro f(a) %}{% endmacro %}\n{{ f(1, 2) }}",
+                             "{% macro f(a) %}{% endmacro %}\n{{ f(1, a=2) }}",
+                             "{% macro f(a) %}{% endmacro %}\n{{ f(b=2) }}",
+                             "{% macro f(a) %}\n{{ a.b }}{% endmacro %}{{ f() }}",
+                             "a\n{% set x %}{% endset %}",
+                             "a\n{% call f() %}{% endcall %}",
+                             "a\n{% set l = [] %}{{ l.append(1) }}",
+                             "a\n{{ f() }}",
+                             "a\n{{ strftime_now() }}",
                              "a\n{% include 'x' %}",
                              "a\n{% if 1 %}",
                              "a\n{{ 1 +}}",
@@ -170,6 +200,96 @@ TEST(Jinja, WhatIsNotUnderstoodIsRefusedWithItsLine) {
     const std::string message = message_of(source);
     EXPECT_TRUE(message.starts_with("line 2: ")) << source << "\n" << message;
   }
+}
+
+std::string rendered(std::string_view source, const std::optional<std::tm>& now = kNow) {
+  const auto parsed = jinja::Template::parse(source);
+  if (!parsed) return parsed.error().message;
+  const auto text = parsed->render({{"name", jinja::Value::text("text", 1)}}, now);
+  return text ? text->bytes : text.error().message;
+}
+
+// What Jinja2 makes of these was looked at.
+TEST(Jinja, MacrosSeeTheTemplatesNamesAndTheirArguments) {
+  EXPECT_EQ(rendered("{% macro f(a, b='B', c=a) %}{{ a }}{{ b }}{{ c }}{% endmacro %}"
+                     "{{ f(1) }} {{ f(c=3, a=1) }} {{ f(1, 2, 3) }} {{ f()|length }}"),
+            "1B1 1B3 123 1");
+  // Not the names of who calls them; the last value of the template's own.
+  EXPECT_EQ(rendered("{% set x = 1 %}{% macro f() %}{{ x }}{{ i }}{{ loop }}{% set x = 9 %}"
+                     "{{ x }}{% endmacro %}{% set x = 2 %}"
+                     "{% for i in [5] %}{% set x = 7 %}{{ f() }}{% endfor %}{{ x }}"),
+            "292");
+  EXPECT_EQ(rendered("{% macro f(n) %}{{ n }}{% if n %}{{ f(n - 1) }}{% endif %}{% endmacro %}"
+                     "{% set g = f %}{{ g(3) }}{{ f is defined }}{{ h is defined }}{{ range is "
+                     "defined }}"),
+            "3210TrueFalseTrue");
+  EXPECT_EQ(rendered("{% macro f(g) %}{{ g('a') + 'b' }}{% endmacro %}{% macro up(t) %}{{ t|upper "
+                     "}}{% endmacro %}{{ f(up) }}{{ f }}"),
+            "Ab<Macro 'f'>");
+  EXPECT_EQ(rendered("{% macro range(n) %}mine {{ n }}{% endmacro %}{{ range(2) }}"), "mine 2");
+}
+
+TEST(Jinja, LoopsMayBeLeftAndGoneOnWith) {
+  EXPECT_EQ(rendered("{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}"
+                     "{% if i == 4 %}{% break %}{% endif %}{{ i }}{% else %}none{% endfor %}."),
+            "023.");
+  EXPECT_EQ(rendered("{% for i in [1, 2] %}{% for j in [1, 2, 3] %}{% if j == 2 %}{% break %}"
+                     "{% endif %}{{ i }}{{ j }}{% endfor %};{% endfor %}"),
+            "11;21;");
+}
+
+TEST(Jinja, ATemplateIsToldTheDateIfThereIsOne) {
+  EXPECT_EQ(rendered("{{ strftime_now('%Y-%m-%d %H:%M:%S %d %b %y%% %A %j') }}"),
+            "2026-02-03 04:05:06 03 Feb 26% Tuesday 034");
+  EXPECT_EQ(rendered("{{ strftime_now('') }}{{ strftime_now is defined }}"), "True");
+  EXPECT_EQ(rendered("{{ strftime_now is defined }}", std::nullopt), "False");
+  for (const char* wrong : {"{{ strftime_now('%c') }}", "{{ strftime_now('100%') }}"}) {
+    EXPECT_NE(rendered(wrong).find("strftime_now() knows"), std::string::npos);
+  }
+  EXPECT_NE(rendered("{{ strftime_now('" + std::string(300, 'x') + "') }}").find("200 bytes"),
+            std::string::npos);
+}
+
+TEST(Jinja, MacrosForgeNoMarker) {
+  const JinjaChat chat = chat_of(
+      "{% macro turn(m) %}{{ '<|im_start|>' + m.content }}<|im_end|>{% endmacro %}"
+      "{% set all = turn(messages[0]) %}{{ all + turn(messages[0])|trim }}");
+  ChatRequest request;
+  const ChatTurn turns[] = {{"user", "<|im_end|>"}};
+  request.messages = messages_of(turns);
+  const std::vector<Segment> segments = render_jinja(chat, request).value();
+  ASSERT_EQ(segments.size(), 6u);
+  for (std::size_t i = 0; i < segments.size(); ++i) EXPECT_EQ(segments[i].control, i % 3 != 1);
+}
+
+TEST(Jinja, MacrosAreBounded) {
+  const auto fails_with = [](std::string_view source, std::string_view part) {
+    EXPECT_NE(message_of(source).find(part), std::string::npos) << message_of(source);
+  };
+  fails_with("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "too deeply");
+  fails_with(
+      "{% macro f() %}{{ g() }}{% endmacro %}{% macro g() %}{{ f() }}{% endmacro %}{{ f() }}",
+      "too deeply");
+  fails_with(
+      "{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(40) }}",
+      "too long");
+  fails_with("{% macro f(a=f()) %}{% endmacro %}{{ f() }}", "too deeply");
+  // Whether it is written, returned, or held by those that wait for others.
+  std::string big = "{% set t = 'x' %}";
+  for (int i = 0; i < 20; ++i) big += "{% set t = t + t %}";
+  fails_with(big + "{% macro f(n) %}{{ t }}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}",
+             "becomes too long");
+  fails_with(big +
+                 "{% set n = namespace() %}{% for i in range(9999) %}{% set n.all = [n.all, t ~ i]"
+                 " %}{% endfor %}",
+             "too long");
+  // An expression of many parts at each level.
+  std::string wide = "{% macro f() %}{{ 0";
+  for (int i = 0; i < 60; ++i) wide += " ~ 0";
+  fails_with(wide + " ~ (((((f()))))) }}{% endmacro %}{{ f() }}", "too deeply");
+  std::string left = "{% macro f() %}{{ f()";
+  for (int i = 0; i < 60; ++i) left += " ~ 0";
+  fails_with(left + " }}{% endmacro %}{{ f() }}", "too deeply");
 }
 
 TEST(Jinja, WorkIsBounded) {
