@@ -32,7 +32,7 @@ constexpr std::size_t kContext = 4096;
 
 constexpr std::string_view kHelp =
     "  /reset         forget the conversation\n"
-    "  /effort HOW    how much to think: low, high or max\n"
+    "  /effort HOW    how much to think, as --effort says\n"
     "  /stats         where time and memory went so far\n"
     "  /quit          end; so does Ctrl-D\n"
     "  //...          a text that begins with a slash\n"

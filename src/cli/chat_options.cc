@@ -9,9 +9,11 @@ void add_chat_options(CLI::App& app, ChatStyle& style) {
   app.add_option("--system", style.system, "The system message; default: none")
       ->type_name("TEXT")
       ->group(group);
-  app.add_option("--effort", style.effort, "How much to think: low, high or max; default: max")
+  app.add_option("--effort", style.effort,
+                 "How much to think: low, high or max (default); gpt-oss: low, medium (default) or "
+                 "high")
       ->type_name("HOW")
-      ->check(CLI::IsMember({"low", "high", "max"}).description(""))
+      ->check(CLI::IsMember({"low", "medium", "high", "max"}).description(""))
       ->group(group);
   app.add_flag_callback(
          "--no-thinking", [&style] { style.thinking = false; }, "Answer without thinking first")

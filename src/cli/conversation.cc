@@ -27,7 +27,7 @@ Result<Conversation> Conversation::create(const text::Tokenizer& tokenizer, Chat
 }
 
 Result<std::vector<std::int32_t>> Conversation::preface(const ChatStyle& style) const {
-  if (format_.kind() == ChatFormat::Kind::jinja) return std::vector<std::int32_t>();
+  if (format_.has_template()) return std::vector<std::int32_t>();
   ChatRequest request;
   const ChatTurn system = {"system", style.system};
   if (!style.system.empty()) request.messages = text::messages_of({&system, 1});
@@ -45,6 +45,7 @@ Status Conversation::ask_by_template(std::string question) {
   ChatRequest request;
   request.messages = text::messages_of(history_);
   request.thinking = style_.thinking;
+  request.effort = style_.effort;
   request.now = text::local_now();
   if (turns_ > 0) request.after = answered;
   auto ids = format_.encode(*tokenizer_, request);
@@ -57,7 +58,7 @@ Status Conversation::ask_by_template(std::string question) {
 }
 
 Status Conversation::ask(std::string question) {
-  if (format_.kind() == ChatFormat::Kind::jinja) return ask_by_template(std::move(question));
+  if (format_.has_template()) return ask_by_template(std::move(question));
   const ChatTurn turn = {"user", std::move(question)};
   ChatRequest request;
   request.messages = text::messages_of({&turn, 1});
@@ -74,11 +75,22 @@ void Conversation::withdraw() {
   turns_ids_.resize(answered_);
 }
 
+/// The content of an answer's message. What follows it in the rendered conversation is looked for,
+/// so it must not be empty if anything was written.
+std::string Conversation::text_for_template(std::span<const std::int32_t> ids) const {
+  if (format_.kind() != ChatFormat::Kind::harmony) return tokenizer_->decode(ids);
+  // gpt-oss's template writes the channel itself, and refuses a content that has one.
+  const text::Answer answer = text::parse_answer(*tokenizer_, format_, is_thinking(), ids);
+  if (!answer.text.empty()) return answer.text;
+  return answer.reasoning.empty() ? tokenizer_->decode(ids) : answer.reasoning;
+}
+
 Status Conversation::answer(std::span<const std::int32_t> ids) {
+  if (format_.has_template()) {
+    history_.push_back({"assistant", text_for_template(ids)});  // the template ends the turn
+  }
   turns_ids_.insert(turns_ids_.end(), ids.begin(), ids.end());
-  if (format_.kind() == ChatFormat::Kind::jinja) {
-    history_.push_back({"assistant", tokenizer_->decode(ids)});  // the template ends the turn
-  } else {
+  if (!format_.has_template()) {
     SLUICE_ASSIGN(const std::vector<std::int32_t> rest, closing(stage_after(ids)));
     turns_ids_.insert(turns_ids_.end(), rest.begin(), rest.end());
   }
@@ -137,6 +149,13 @@ Result<std::vector<std::int32_t>> Conversation::closing(Stage stage) const {
 
 Status Conversation::set_effort(const std::string& effort) {
   if (!style_.thinking) return fail(ErrorKind::usage, "this conversation is without thinking");
+  if (format_.kind() == ChatFormat::Kind::jinja) {
+    return fail(ErrorKind::usage, "this model's chat template is not told the effort");
+  }
+  if (format_.kind() == ChatFormat::Kind::harmony && turns_ > 0) {
+    return fail(ErrorKind::usage,
+                "the effort stands at the beginning; /reset the conversation first");
+  }
   ChatStyle style = style_;
   style.effort = effort;
   SLUICE_ASSIGN(preface_, preface(style));

@@ -17,7 +17,7 @@ namespace sluice::cli {
 struct ChatStyle {
   std::string system;          ///< the system message; empty: none
   bool thinking = true;        ///< the model thinks before it answers
-  std::string effort = "max";  ///< how much: low, high or max
+  std::string effort = "max";  ///< how much, as in text::ChatRequest
 };
 
 /// Grows turn by turn; nothing that the model wrote is encoded a second time, so what a sequence
@@ -59,6 +59,7 @@ class Conversation {
 
   Conversation(const text::Tokenizer& tokenizer, text::ChatFormat format, ChatStyle style);
   Status ask_by_template(std::string question);
+  std::string text_for_template(std::span<const std::int32_t> ids) const;
   Result<std::vector<std::int32_t>> preface(const ChatStyle& style) const;
   Stage stage_after(std::span<const std::int32_t> ids) const;
   Result<std::vector<std::int32_t>> closing(Stage stage) const;
@@ -66,7 +67,7 @@ class Conversation {
   const text::Tokenizer* tokenizer_;
   text::ChatFormat format_;
   ChatStyle style_;
-  std::vector<text::ChatTurn> history_;  // jinja: all turns, which the template wants each time
+  std::vector<text::ChatTurn> history_;  // templates: all turns, which the template wants each time
   std::vector<std::int32_t> preface_;
   std::vector<std::int32_t> turns_ids_;
   std::size_t answered_ = 0;  // of turns_ids_: complete turns

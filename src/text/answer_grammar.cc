@@ -27,6 +27,28 @@ GrammarId after_thinking(Grammar& grammar, const K3Markers& markers, bool thinki
   return after_text(grammar, joined(markers.close("think"), markers.open("response")), response);
 }
 
+/// gpt-oss may think in a channel of its own before it answers in another.
+Result<GrammarId> channel_answer(Grammar& grammar, const Tokenizer& tokenizer, Thought thought,
+                                 GrammarId json) {
+  std::vector<Symbol> markers;
+  for (const char* name : {"<|channel|>", "<|message|>", "<|end|>", "<|start|>"}) {
+    const auto id = tokenizer.special_id(name);
+    if (!id) return fail(ErrorKind::model_files, "the tokenizer has no token {}", name);
+    markers.push_back(grammar.marker(*id));
+  }
+  const Symbols channel = {markers[0]};
+  const Symbols message = {markers[1]};
+  const Symbols final = joined(symbols_of("final"), message);
+  const Symbols turn =
+      joined(joined({markers[2], markers[3]}, symbols_of("assistant")), joined(channel, final));
+  const GrammarId rest = after_text(grammar, turn, json);
+  if (thought == Thought::begun) return rest;
+  const GrammarId at_once = grammar.sequence({grammar.literal(final), json});
+  const GrammarId thinking =
+      grammar.sequence({grammar.literal(joined(symbols_of("analysis"), message)), rest});
+  return grammar.sequence({grammar.literal(channel), grammar.choice({at_once, thinking})});
+}
+
 /// Others may think first, if they have markers for it.
 GrammarId other_answer(Grammar& grammar, const Tokenizer& tokenizer, Thought thought,
                        GrammarId json) {
@@ -71,6 +93,8 @@ Result<AnswerGrammar> json_answer(const Tokenizer& tokenizer,
     SLUICE_ASSIGN(const K3Markers markers, K3Markers::create(*grammar, tokenizer));
     answer.end_ids.push_back(markers.close_id());  // what follows it is always the same
     root = after_thinking(*grammar, markers, thought == Thought::begun, json);
+  } else if (format && format->kind() == ChatFormat::Kind::harmony) {
+    SLUICE_ASSIGN(root, channel_answer(*grammar, tokenizer, thought, json));
   } else if (format) {
     root = other_answer(*grammar, tokenizer, thought, json);
   }

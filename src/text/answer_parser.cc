@@ -8,6 +8,8 @@ std::unique_ptr<AnswerReader> reader_of(const Tokenizer& tokenizer, const ChatFo
   switch (format.kind()) {
     case ChatFormat::Kind::kimi_k3:
       return read_sections(tokenizer, thinking);
+    case ChatFormat::Kind::harmony:
+      return read_channels(tokenizer, thinking);
     case ChatFormat::Kind::kimi_k2:
     case ChatFormat::Kind::jinja:
     case ChatFormat::Kind::chatml:

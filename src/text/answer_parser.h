@@ -30,8 +30,9 @@ class AnswerParser {
   /// What one more id brings: often one event, sometimes none or several.
   std::vector<AnswerEvent> push(std::int32_t id);
   /// At the end of the ids, if the model did not end the answer: what is held back. A call that is
-  /// not whole gets no call_end. `cut`: there would have been more ids, so that a header which is
-  /// not whole is no text, but dropped.
+  /// not whole gets no call_end; one of gpt-oss is whole unless `cut`, for the token that ends it
+  /// ends the ids, and is none of them. `cut`: there would have been more ids, so that a header
+  /// which is not whole is no text, but dropped.
   std::vector<AnswerEvent> finish(bool cut = false);
 
   /// Where text of the next token would go, if it is text.

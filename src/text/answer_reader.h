@@ -27,11 +27,13 @@ class AnswerReader {
     if (is_marker(id)) return on_marker(id);
     if (!in_header_) return answer_.on_bytes(tokenizer_->bytes_of(id));
     header_ += tokenizer_->bytes_of(id);
+    on_header_bytes();
   }
   /// See AnswerParser::finish().
   void finish(bool cut) {
     if (cut) drop_header();
     end_header(false);
+    if (!cut) on_end();
     answer_.flush();
   }
 
@@ -47,6 +49,10 @@ class AnswerReader {
   /// Acts on a header. It is whole if its end marker came, and not just another marker or the end
   /// of the answer.
   virtual void on_header(std::string_view header, bool whole) = 0;
+  /// After more of a header.
+  virtual void on_header_bytes() {}
+  /// The ids end, and no more would have come.
+  virtual void on_end() {}
 
   void begin_header() {
     in_header_ = true;
@@ -61,6 +67,7 @@ class AnswerReader {
     if (!std::exchange(in_header_, false)) return;
     on_header(whole_utf8(std::exchange(header_, {})), whole);
   }
+  const std::string& header() const { return header_; }
   std::int32_t id_of(std::string_view name) const {
     return tokenizer_->special_id(name).value_or(-1);
   }
@@ -76,5 +83,7 @@ class AnswerReader {
 std::unique_ptr<AnswerReader> read_sections(const Tokenizer& tokenizer, bool thinking);
 /// <think> and K2's markers of calls, which most formats share.
 std::unique_ptr<AnswerReader> read_thoughts(const Tokenizer& tokenizer, bool thinking);
+/// The channels of gpt-oss.
+std::unique_ptr<AnswerReader> read_channels(const Tokenizer& tokenizer, bool thinking);
 
 }  // namespace sluice::text

@@ -132,6 +132,9 @@ Json messages_of(std::span<const ChatTurn> turns) {
   return messages;
 }
 
+ChatFormat::ChatFormat(std::shared_ptr<const JinjaChat> chat)
+    : kind_(chat->has_channels ? Kind::harmony : Kind::jinja), jinja_(std::move(chat)) {}
+
 Result<ChatFormat> ChatFormat::detect(const Tokenizer& tokenizer) {
   static constexpr std::array<std::string_view, 4> kK3 = {"<|open|>", "<|close|>", "<|sep|>",
                                                           "<|end_of_msg|>"};
@@ -170,6 +173,7 @@ Result<std::vector<Segment>> ChatFormat::render(const ChatRequest& request) cons
     case Kind::chatml:
       return render_chatml(request);
     case Kind::jinja:
+    case Kind::harmony:
       return render_jinja(*jinja_, request);
   }
   return render_k3(request);
@@ -183,9 +187,10 @@ Result<std::vector<std::int32_t>> ChatFormat::encode(const Tokenizer& tokenizer,
 
 bool ChatFormat::opens_reasoning(const Tokenizer& tokenizer,
                                  std::span<const std::int32_t> prompt) const {
-  if (kind_ == Kind::kimi_k3) {
-    const auto opening =
-        tokenizer.encode("<|open|>think<|sep|>", Tokenizer::Special::as_control, false);
+  if (kind_ == Kind::kimi_k3 || kind_ == Kind::harmony) {
+    const std::string_view written =
+        kind_ == Kind::kimi_k3 ? "<|open|>think<|sep|>" : "<|channel|>analysis<|message|>";
+    const auto opening = tokenizer.encode(written, Tokenizer::Special::as_control, false);
     return opening && prompt.size() >= opening->size() &&
            std::ranges::equal(prompt.last(opening->size()), *opening);
   }

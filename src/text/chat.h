@@ -32,16 +32,18 @@ struct ChatRequest {
   /// assistant, tool), `content` (a string, null, or a list of text parts) and, by role, `name`,
   /// `reasoning_content` or `reasoning`, `tool_calls`, `tool_call_id`, `tool`, `tools`.
   Json messages = Json::array();
-  Json tools;                  ///< null, or a list of tool declarations
-  Json tool_choice;            ///< null, "auto", "none" or "required"
-  Json response_format;        ///< null, "json_object", or an object with `type` text, json_object,
-                               ///< json_schema
-  bool thinking = true;        ///< K3 only: whether the model thinks before it answers
-  std::string effort = "max";  ///< K3 only: low, high or max; empty: not told to the model
+  Json tools;            ///< null, or a list of tool declarations
+  Json tool_choice;      ///< null, "auto", "none" or "required"
+  Json response_format;  ///< null, "json_object", or an object with `type` text, json_object,
+                         ///< json_schema
+  bool thinking = true;  ///< K3 only: whether the model thinks before it answers
+  /// K3: low, high or max. gpt-oss: low, medium or high; any other is not told to the model, which
+  /// takes medium. Empty: not told.
+  std::string effort = "max";
   std::optional<std::tm> now;  ///< what a template that asks for the date is told; none: it fails
   bool generation_prompt = true;  ///< end with the start of the assistant's message
-  std::size_t after = 0;  ///< jinja only: not the whole conversation, but what follows the content
-                          ///< of this message (1: the first); 0: the whole
+  std::size_t after = 0;  ///< templates only: not the whole conversation, but what follows the
+                          ///< content of this message (1: the first); 0: the whole
   bool begins = true;  ///< the messages begin the conversation: a format that says something before
                        ///< the first message says it
 };
@@ -65,6 +67,8 @@ class ChatFormat {
     kimi_k3,  ///< "XTML": <|open|>message role="user"<|sep|> ... <|end_of_msg|>
     kimi_k2,  ///< <|im_user|>user<|im_middle|> ... <|im_end|>; Kimi-Linear's too
     jinja,    ///< as the model's own template says
+    harmony,  ///< as jinja, with answers in channels: <|start|>assistant<|channel|>final<|message|>
+              ///< ... <|return|>, gpt-oss's
     chatml,   ///< <|im_start|>user, a new line ... <|im_end|>: SmolLM2, Qwen and many others
   };
 
@@ -77,14 +81,17 @@ class ChatFormat {
   /// `thinks`: of kimi_k2, whether the model is one that thinks, so that each of its answers has a
   /// place for what it thought (K2-Thinking).
   explicit ChatFormat(Kind kind, bool thinks = false) : kind_(kind), thinks_(thinks) {}
-  explicit ChatFormat(std::shared_ptr<const JinjaChat> chat)
-      : kind_(Kind::jinja), jinja_(std::move(chat)) {}
+  explicit ChatFormat(std::shared_ptr<const JinjaChat> chat);
 
   Kind kind() const { return kind_; }
+  /// Whether the model's own template writes the conversations, each time as a whole.
+  bool has_template() const { return kind_ == Kind::jinja || kind_ == Kind::harmony; }
 
   /// The conversation as segments, none of them empty. Fails with ErrorKind::usage, naming the
   /// field, on whatever the format cannot say: never is a part of a request left out in silence.
   /// (What the model thought before earlier answers is no part: the makers of models leave it out.)
+  /// gpt-oss is given what it thought before its calls, as long as no answer follows them, unless
+  /// the same message has content, which its template gives it instead.
   /// `thinking` and `effort` mean nothing to kimi_k2 and chatml, which also know no tools here:
   /// these are refused.
   Result<std::vector<Segment>> render(const ChatRequest& request) const;
@@ -94,8 +101,8 @@ class ChatFormat {
                                            const ChatRequest& request) const;
 
   /// Whether an answer behind this prompt begins inside the reasoning: the prompt has opened it, as
-  /// kimi_k3 does if asked to and some templates always do (a <think> token that no text becomes),
-  /// and nothing but white space is behind that.
+  /// kimi_k3 does if asked to and some templates always do (a <think> token that no text becomes,
+  /// of harmony the channel `analysis`), and nothing but white space is behind that.
   bool opens_reasoning(const Tokenizer& tokenizer, std::span<const std::int32_t> prompt) const;
 
  private:

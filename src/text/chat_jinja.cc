@@ -1,6 +1,7 @@
 #include "text/chat_jinja.h"
 
 #include <algorithm>
+#include <array>
 
 #include "text/chat_message.h"
 
@@ -12,9 +13,29 @@ using jinja::Value;
 
 constexpr std::size_t kMostMessages = 60'000;  // each has an origin of its own
 
+/// gpt-oss's template takes either a thought or a content before a call, and fails on both.
+bool gives_thoughts(const ChatMessage& message) {
+  const bool has_content =
+      std::ranges::any_of(message.content, [](const std::string& part) { return !part.empty(); });
+  return !message.reasoning.empty() && (message.calls.empty() || !has_content);
+}
+
+/// Calls as gpt-oss's template wants them: their arguments are objects, where they are JSON at all.
+Value calls_value(const Json& calls, const ChatMessage& read, Origin origin) {
+  Json all = calls;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Json& call = all[i];
+    const bool wrapped = call.contains("function") && call["function"].is_object();
+    Json& function = wrapped ? call["function"] : call;
+    if (!read.calls[i].raw_arguments) function["arguments"] = read.calls[i].arguments;
+  }
+  return Value::from_json(all, origin);
+}
+
 /// A message as templates want it: the role is one that read_messages() knows, so it is no data;
 /// the content is one text.
-Value message_value(const Json& message, const ChatMessage& read, Origin origin) {
+Value message_value(const JinjaChat& chat, const Json& message, const ChatMessage& read,
+                    Origin origin) {
   jinja::Dictionary members;
   for (const auto& [key, value] : message.items()) {
     if (key == "role") {
@@ -23,15 +44,22 @@ Value message_value(const Json& message, const ChatMessage& read, Origin origin)
       std::string content;
       for (const std::string& part : read.content) content += part;
       members.emplace_back(key, Value::text(content, origin));
+    } else if (key == "tool_calls" && chat.has_channels) {
+      if (!read.calls.empty()) members.emplace_back(key, calls_value(value, read, origin));
     } else {
       members.emplace_back(key, Value::from_json(value, origin));
     }
+  }
+  if (chat.has_channels && gives_thoughts(read)) {
+    members.emplace_back("thinking", Value::text(read.reasoning, origin));
   }
   return Value::dictionary(std::move(members));
 }
 
 Result<jinja::Dictionary> names_for(const JinjaChat& chat, const ChatRequest& request) {
-  if (!request.tool_choice.is_null() && request.tool_choice != "auto") {
+  // Without a call to come, gpt-oss is offered no tool.
+  const bool offers_none = chat.has_channels && request.tool_choice == "none";
+  if (!request.tool_choice.is_null() && request.tool_choice != "auto" && !offers_none) {
     return fail(ErrorKind::usage,
                 "tool_choice: not supported by this model's chat format in Sluice");
   }
@@ -46,7 +74,12 @@ Result<jinja::Dictionary> names_for(const JinjaChat& chat, const ChatRequest& re
   }
   jinja::List messages;
   for (std::size_t i = 0; i < read.size(); ++i) {
-    messages.push_back(message_value(request.messages[i], read[i], static_cast<Origin>(i + 1)));
+    if (chat.has_channels && read[i].calls.size() > 1) {  // the template would drop all but one
+      return fail(ErrorKind::usage, "messages[{}].tool_calls: this model makes one call at a time",
+                  i);
+    }
+    messages.push_back(
+        message_value(chat, request.messages[i], read[i], static_cast<Origin>(i + 1)));
   }
   jinja::Dictionary names = {
       {"messages", Value::list(std::move(messages))},
@@ -55,7 +88,11 @@ Result<jinja::Dictionary> names_for(const JinjaChat& chat, const ChatRequest& re
       {"eos_token", Value::text(chat.end)},
       {"enable_thinking", Value::flag(request.thinking)},
   };
-  names.emplace_back("tools", request.tools.empty()
+  if (chat.has_channels &&
+      (request.effort == "low" || request.effort == "medium" || request.effort == "high")) {
+    names.emplace_back("reasoning_effort", Value::text(request.effort));
+  }
+  names.emplace_back("tools", request.tools.empty() || offers_none
                                   ? Value::none()
                                   : Value::from_json(request.tools, jinja::kOtherData));
   return names;
@@ -102,6 +139,10 @@ Result<JinjaChat> make_jinja_chat(const Tokenizer& tokenizer) {
     return fail(parsed.error().kind, "the model's chat template: {}", parsed.error().message);
   }
   JinjaChat chat{std::move(*parsed), {}, tokenizer.begin_spelling(), tokenizer.end_spelling()};
+  static constexpr std::array<std::string_view, 4> kChannels = {"<|start|>", "<|channel|>",
+                                                                "<|message|>", "<|end|>"};
+  chat.has_channels = std::ranges::all_of(
+      kChannels, [&](std::string_view name) { return tokenizer.special_id(name).has_value(); });
   for (std::size_t id = 0; id < tokenizer.vocabulary(); ++id) {
     const auto each = static_cast<std::int32_t>(id);
     if (tokenizer.is_control(each)) chat.specials.emplace_back(tokenizer.bytes_of(each));

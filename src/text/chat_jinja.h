@@ -15,6 +15,7 @@ struct JinjaChat {
   jinja::Template chat_template;
   std::vector<std::string> specials;  ///< spellings, longest first
   std::string begin, end;             ///< bos_token and eos_token in the template; may be empty
+  bool has_channels = false;          ///< those of gpt-oss are among the tokens
 };
 
 /// ErrorKind::model_files with the line of what the template has that is not understood.

@@ -36,8 +36,8 @@ Status add_configured(const Tokenizer& tokenizer, const std::filesystem::path& p
 Result<std::vector<std::int32_t>> stop_ids(const Tokenizer& tokenizer,
                                            const std::filesystem::path& folder) {
   std::vector<std::int32_t> ids;
-  for (const char* name :
-       {"[EOS]", "<|end_of_msg|>", "<|im_end|>", "<end_of_turn>", "<|eot_id|>", "<|return|>"}) {
+  for (const char* name : {"[EOS]", "<|end_of_msg|>", "<|im_end|>", "<end_of_turn>", "<|eot_id|>",
+                           "<|return|>", "<|call|>"}) {
     if (const auto id = tokenizer.special_id(name)) ids.push_back(*id);
   }
   const auto path = folder / "generation_config.json";
