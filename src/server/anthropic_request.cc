@@ -87,6 +87,7 @@ ApiStatus read_tools(Fields& fields, text::ChatRequest& chat, AnswerForm& form) 
 /// trained for that.
 ApiStatus read_thinking(Fields& fields, const ServedModel& model, text::ChatRequest& chat,
                         std::optional<WantedJson>& json) {
+  using Kind = text::ChatFormat::Kind;
   chat.thinking = false;
   const Json* const thinking = fields.get("thinking");
   if (thinking != nullptr) {
@@ -102,7 +103,8 @@ ApiStatus read_thinking(Fields& fields, const ServedModel& model, text::ChatRequ
       return refuse("thinking.type", "must be adaptive or disabled");
     }
     chat.thinking = type == "adaptive";
-    if (chat.thinking && model.format->kind() != text::ChatFormat::Kind::kimi_k3) {
+    if (chat.thinking && model.format->kind() != Kind::kimi_k3 &&
+        model.format->kind() != Kind::harmony) {
       return refuse("thinking", "this model does not think");
     }
   }
@@ -118,7 +120,11 @@ ApiStatus read_thinking(Fields& fields, const ServedModel& model, text::ChatRequ
   }
   if (!effort) return {};
   if (!chat.thinking) return refuse("output_config.effort", "needs thinking of type adaptive");
-  if (*effort != "low" && *effort != "high" && *effort != "max") {
+  if (model.format->kind() == Kind::harmony) {
+    if (*effort != "low" && *effort != "medium" && *effort != "high") {
+      return refuse("output_config.effort", "must be low, medium or high for this model");
+    }
+  } else if (*effort != "low" && *effort != "high" && *effort != "max") {
     return refuse("output_config.effort", "must be low, high or max; K3 was trained for no other");
   }
   chat.effort = *effort;

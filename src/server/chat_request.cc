@@ -49,9 +49,22 @@ ApiResult<Json> read_messages(Fields& fields) {
   return result;
 }
 
+/// gpt-oss always thinks.
+ApiStatus read_channel_effort(const std::optional<std::string>& effort, text::ChatRequest& chat) {
+  if (!effort) return {};
+  if (*effort != "low" && *effort != "medium" && *effort != "high") {
+    return refuse("reasoning_effort", "must be low, medium or high for this model");
+  }
+  chat.effort = *effort;
+  return {};
+}
+
 /// K3 thinks with low, high or max effort; none is an answer without thinking.
 ApiStatus read_effort(Fields& fields, const ServedModel& model, text::ChatRequest& chat) {
   SLUICE_ASSIGN(const auto effort, fields.text("reasoning_effort"));
+  if (model.format->kind() == text::ChatFormat::Kind::harmony) {
+    return read_channel_effort(effort, chat);
+  }
   if (model.format->kind() != text::ChatFormat::Kind::kimi_k3) {
     // The model may know thinking, but no effort.
     chat.thinking = effort != "none";

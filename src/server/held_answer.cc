@@ -70,6 +70,9 @@ ApiStatus hold_answer(const std::optional<WantedJson>& json, const std::string& 
                                   json->schema, json->where),
                 field, model, generation);
   }
+  if (model.format->kind() != text::ChatFormat::Kind::kimi_k3) {
+    return refuse(field, "is not supported together with tools for this model");
+  }
   text::CallingAnswer asked = {&chat.tools, schema_field, must_call};
   if (json) {
     asked.schema = &json->schema;

@@ -52,8 +52,20 @@ ApiStatus add_conversation(const text::ChatRequest& chat, std::optional<std::int
 }
 
 ApiStatus check_tools(const text::ChatRequest& chat, const ServedModel& model) {
-  if (chat.tools.empty() || model.format->kind() == text::ChatFormat::Kind::kimi_k3) return {};
-  return refuse("tools", "are not supported for this model");
+  using Kind = text::ChatFormat::Kind;
+  if (chat.tools.empty() || model.format->kind() == Kind::kimi_k3) return {};
+  if (model.format->kind() != Kind::harmony) {
+    return refuse("tools", "are not supported for this model");
+  }
+  if (chat.tool_choice == "required") {
+    return refuse("tool_choice", "may only be auto or none for this model");
+  }
+  for (const Json& tool : chat.tools) {
+    if (tool["function"].value("strict", Json()) == true) {
+      return refuse("tools", "may not be strict for this model");
+    }
+  }
+  return {};
 }
 
 std::uint64_t random_seed() {

@@ -34,7 +34,7 @@ ApiResult<std::size_t> room_after(std::size_t prompt, std::optional<std::int64_t
 ApiStatus add_conversation(const text::ChatRequest& chat, std::optional<std::int64_t> max_new,
                            const ServedModel& model, Generation& generation);
 
-/// Only K3's way to call tools is understood in answers.
+/// Tools are for K3 and gpt-oss, whose answers are held to no call and no schema of one.
 ApiStatus check_tools(const text::ChatRequest& chat, const ServedModel& model);
 
 /// A seed for requests without one.

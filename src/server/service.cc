@@ -145,6 +145,8 @@ text::Json Service::model(std::uint32_t adapter) const {
   text::Json efforts = text::Json::array();
   if (model_.format && model_.format->kind() == text::ChatFormat::Kind::kimi_k3) {
     efforts = {"max", "high", "low", "none"};
+  } else if (model_.format && model_.format->kind() == text::ChatFormat::Kind::harmony) {
+    efforts = {"medium", "high", "low"};
   }
   text::Json json = {{"id", model_.name_of(adapter)},    {"object", "model"},
                      {"created", model_.created},        {"owned_by", "sluice"},

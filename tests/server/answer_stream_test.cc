@@ -46,7 +46,7 @@ TEST(AnswerStreams, HeartbeatsAreNoText) {
   }
 }
 
-/// Three calls, the second without arguments, as K3 and as the others write them.
+/// Three calls, the second without arguments, as each format writes them.
 std::vector<FormCase> three_calls() {
   std::vector<FormCase> all = all_forms();
   std::vector<FormCase> chosen;
@@ -56,6 +56,10 @@ std::vector<FormCase> three_calls() {
                           "<|open|>call tool=\"find\" index=\"3\"<|sep|>"
                           "<|open|>argument key=\"what\" type=\"string\"<|sep|>\U0001F642"
                           "<|close|>argument<|sep|><|close|>call<|sep|>");
+    } else if (each.tokenizer == &channel_tokenizer()) {
+      each.written +=
+          "<|end|><|start|>assistant to=functions.find<|channel|>commentary json<|message|>"
+          "{\"what\": \"\U0001F642\"}";
     } else {
       each.written.insert(each.written.find("<|tool_calls_section_end|>"),
                           "<|tool_call_begin|>functions.find:2<|tool_call_argument_begin|>"

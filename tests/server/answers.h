@@ -64,6 +64,31 @@ inline const text::Tokenizer& other_tokenizer() {
   return *one;
 }
 
+/// k3-nano's words with the markers of gpt-oss.
+inline const text::Tokenizer& channel_tokenizer() {
+  static const text::Tokenizer* const one = [] {
+    constexpr std::size_t kWords = 3840;
+    text::Json named = text::Json::object();
+    for (const char* marker : {"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>",
+                               "<|end|>", "<|call|>", "<|return|>"}) {
+      named[std::to_string(kWords + named.size())] = {{"content", marker}};
+    }
+    const std::string ranks =
+        *text::read_small_file(SLUICE_SOURCE_DIR "/models/k3-nano/tiktoken.model", 1 << 20);
+    return new text::Tokenizer(
+        *text::Tokenizer::parse(ranks, text::Json{{"added_tokens_decoder", named}}.dump()));
+  }();
+  return *one;
+}
+
+/// kAnswer as gpt-oss writes it.
+inline const std::string kChannelAnswer =
+    "<|channel|>analysis<|message|>First, w\u00e4gen \U0001F642.<|end|>"
+    "<|start|>assistant<|channel|>final<|message|>Gr\u00fc\u00dfe END of all<|end|>"
+    "<|start|>assistant<|channel|>commentary to=functions.get <|constrain|>json<|message|>"
+    "{\"city\": \"M\u00fcnchen \\\"x\\\"\", \"days\": 3}<|end|>"
+    "<|start|>assistant to=functions.put<|channel|>commentary json<|message|>{}";
+
 /// kAnswer as others write it, behind a <think> that the prompt or the model wrote.
 inline const std::string kOtherAnswer =
     "First, w\u00e4gen \U0001F642.</think>Gr\u00fc\u00dfe END of all"
@@ -100,6 +125,10 @@ inline std::vector<FormCase> all_forms(const std::vector<std::string>& stops = {
     all.push_back({std::string(name) + ", opened by the model", &other_tokenizer(), form,
                    "<think>" + kOtherAnswer});
   }
+  AnswerForm form = form_with(stops);
+  form.chat = text::ChatFormat(Kind::harmony);
+  form.thinking = false;
+  all.push_back({"channels", &channel_tokenizer(), form, kChannelAnswer});
   return all;
 }
 

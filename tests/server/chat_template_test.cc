@@ -10,8 +10,8 @@ namespace {
 /// A model with a template behind a socket.
 class Templated {
  public:
-  explicit Templated(const std::string& chat_template) {
-    make_templated_nano(folder_.path(), chat_template);
+  explicit Templated(const std::string& chat_template, const Markers& markers = kChatMlMarkers) {
+    make_templated_nano(folder_.path(), chat_template, markers);
     ServerOptions options = options_for_tests();
     options.host.engine.model = folder_.path();
     options.host.name = "k3-nano";
@@ -103,6 +103,83 @@ TEST(ChatTemplate, AThoughtThatItOpensIsReasoningInAllApis) {
   const Answered json = post(model.port(), "/v1/chat/completions", held);
   ASSERT_EQ(json.status, 200) << json.body;
   EXPECT_EQ(json.json()["choices"][0]["message"]["reasoning_content"], reasoning) << json.body;
+}
+
+const TestJson kTool = {{"type", "function"},
+                        {"function", {{"name", "get"}, {"parameters", {{"type", "object"}}}}}};
+
+/// Makes a tool strict.
+TestJson strict() {
+  TestJson tool = kTool;
+  tool["function"]["strict"] = true;
+  return tool;
+}
+
+TEST(ChatTemplate, OfGptOssTakesToolsButForcesNone) {
+  const Templated model(kChannels, kChannelMarkers);
+  const auto answer = [&](const TestJson& more) {
+    return post(model.port(), "/v1/chat/completions", chat("Hello", more));
+  };
+  const auto tokens = [&](const TestJson& more) {
+    const Answered answered = answer(more);
+    EXPECT_EQ(answered.status, 200) << answered.body;
+    return answered.json()["usage"]["prompt_tokens"].get<int>();
+  };
+  const int plain = tokens(TestJson::object());
+  EXPECT_GT(tokens({{"tools", {kTool}}}), plain);
+  EXPECT_EQ(tokens({{"tools", {kTool}}, {"tool_choice", "none"}}), plain);
+  const TestJson json = {{"type", "json_object"}};
+  for (const TestJson& more :
+       {TestJson{{"tools", {kTool}}, {"tool_choice", "required"}}, TestJson{{"tools", {strict()}}},
+        TestJson{{"tools", {kTool}}, {"response_format", json}},
+        TestJson{{"reasoning_effort", "none"}}, TestJson{{"reasoning_effort", "max"}}}) {
+    const Answered refused = answer(more);
+    EXPECT_EQ(refused.status, 400) << more << refused.body;
+    EXPECT_NE(refused.body.find("for this model"), std::string::npos) << refused.body;
+  }
+  EXPECT_EQ(answer({{"reasoning_effort", "low"}}).status, 200);
+  TestJson thinking = message(
+      "Hello", {{"thinking", {{"type", "adaptive"}}}, {"output_config", {{"effort", "medium"}}}});
+  EXPECT_EQ(post(model.port(), "/v1/messages", thinking).status, 200);
+  const TestJson efforts = get(model.port(), "/v1/models").json()["data"][0]["reasoning_efforts"];
+  EXPECT_EQ(efforts, TestJson({"medium", "high", "low"}));
+}
+
+TEST(ChatTemplate, OfGptOssGetsBackWhatAClientKeeps) {
+  const Templated model(kChannels, kChannelMarkers);
+  const TestJson call = {{"id", "call_1"},
+                         {"type", "function"},
+                         {"function", {{"name", "get"}, {"arguments", "{\"city\": \"Bern\"}"}}}};
+  TestJson body = chat("The weather?", {{"tools", {kTool}}});
+  body["messages"].push_back({{"role", "assistant"},
+                              {"content", nullptr},
+                              {"reasoning_content", "why"},
+                              {"tool_calls", {call}}});
+  body["messages"].push_back({{"role", "tool"}, {"tool_call_id", "call_1"}, {"content", "sun"}});
+  EXPECT_EQ(post(model.port(), "/v1/chat/completions", body).status, 200);
+  body["messages"][1]["tool_calls"].push_back(call);
+  const Answered refused = post(model.port(), "/v1/chat/completions", body);
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_NE(refused.body.find("one call at a time"), std::string::npos) << refused.body;
+}
+
+TEST(ChatTemplate, OfGptOssAnswersInJsonWhereItIsAskedFor) {
+  const Templated model(kChannels, kChannelMarkers);
+  const std::string end = "3844";  // <|end|>: it does not think for long
+  for (int seed = 0; seed < 4; ++seed) {
+    const Answered answered = post(
+        model.port(), "/v1/chat/completions",
+        chat("Hello", {{"seed", seed},
+                       {"max_completion_tokens", 40},
+                       {"logit_bias", {{end, 100}}},
+                       {"response_format",
+                        {{"type", "json_schema"},
+                         {"json_schema", {{"name", "n"}, {"schema", {{"enum", {"yes"}}}}}}}}}));
+    ASSERT_EQ(answered.status, 200) << answered.body;
+    const TestJson choice = answered.json()["choices"][0];
+    EXPECT_EQ(choice["finish_reason"], "stop") << choice;
+    EXPECT_EQ(choice["message"]["content"], "\"yes\"") << choice;
+  }
 }
 
 }  // namespace
