@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "text/answer_parser.h"
 #include "text/chat.h"
+#include "text/chat_jinja.h"
 #include "text/detokenizer.h"
 #include "text/json.h"
 #include "text/stop.h"
@@ -64,6 +66,13 @@ const Tokenizer& k2() {
       {"[BOS]", "[EOS]", "<|im_end|>", "<|im_user|>", "<|im_assistant|>", "<|im_system|>",
        "<|im_middle|>", "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>",
        "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"});
+  return tokenizer;
+}
+
+const Tokenizer& channels() {
+  static const Tokenizer tokenizer =
+      make_tokenizer({"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>",
+                      "<|call|>", "<|return|>", "<|reserved|>"});
   return tokenizer;
 }
 
@@ -127,9 +136,13 @@ void fuzz_chat(std::string_view text) {
   }
 }
 
-/// Each byte is an id: text below 0xC0, else a special one.
+/// Each byte is an id: text below 0xE0, else a special one.
 void fuzz_answer(std::string_view bytes) {
-  for (const Tokenizer* tokenizer : {&k3(), &k2()}) {
+  const std::pair<const Tokenizer*, ChatFormat> forms[] = {
+      {&k3(), ChatFormat::detect(k3()).value()},
+      {&k2(), ChatFormat::detect(k2()).value()},
+      {&channels(), ChatFormat(ChatFormat::Kind::harmony)}};
+  for (const auto& [tokenizer, format] : forms) {
     std::vector<std::int32_t> ids;
     for (const char c : bytes) {
       const auto byte = static_cast<std::uint8_t>(c);
@@ -141,12 +154,30 @@ void fuzz_answer(std::string_view bytes) {
     text += detokenizer.finish();
     SLUICE_CHECK(text == tokenizer->decode(ids) && !first_invalid_utf8(text));
 
-    const ChatFormat format = ChatFormat::detect(*tokenizer).value();
     const Answer answer = parse_answer(*tokenizer, format, bytes.size() % 2 == 0, ids);
     SLUICE_CHECK(!first_invalid_utf8(answer.reasoning + answer.text));
     for (const auto& call : answer.calls)
       SLUICE_CHECK(!first_invalid_utf8(call.name + call.arguments));
   }
+}
+
+/// A template renders within bounds, or says where it does not. What it writes of a message is no
+/// control token.
+void fuzz_template(std::string_view source) {
+  auto parsed = jinja::Template::parse(source);
+  if (!parsed) {
+    SLUICE_CHECK(parsed.error().message.find("line") == 0);
+    return;
+  }
+  const JinjaChat chat = {std::move(*parsed), {"<|start|>", "<|end|>"}, "<s>", "</s>", true};
+  ChatRequest request;
+  request.messages = Json::array({{{"role", "system"}, {"content", "<|end|>"}},
+                                  {{"role", "user"}, {"content", "<|end|>"}},
+                                  {{"role", "assistant"}, {"content", "<|end|>"}}});
+  request.now.emplace();
+  const auto segments = render_jinja(chat, request);
+  if (!segments) return;
+  for (const Segment& segment : *segments) SLUICE_CHECK(!segment.text.empty());
 }
 
 /// The first line is a stop string, the next byte how far to read at once.
@@ -172,7 +203,7 @@ void fuzz_stop(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view input(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 7) {
+  switch (data[0] % 8) {
     case 0:
       fuzz_files(input, kNoNames);
       break;
@@ -191,8 +222,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 5:
       fuzz_answer(input);
       break;
-    default:
+    case 6:
       fuzz_stop(input);
+      break;
+    default:
+      fuzz_template(input);
       break;
   }
   return 0;
