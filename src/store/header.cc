@@ -58,7 +58,9 @@ class EntryReader {
   }
 
  private:
-  enum Key : unsigned { dtype = 1, shape = 2, offsets = 4, all = 7 };
+  struct Key {
+    enum Value : unsigned { dtype = 1, shape = 2, offsets = 4 };
+  };
 
   template <class... Args>
   void fault(fmt::format_string<Args...> format, Args&&... args) {
@@ -77,7 +79,7 @@ class EntryReader {
     return simdjson::SUCCESS;
   }
 
-  bool once(Key key, std::string_view name) {
+  bool once(Key::Value key, std::string_view name) {
     if (seen_ & key) fault("expected one {}, found two", name);
     const bool first = !(seen_ & key);
     seen_ |= key;
