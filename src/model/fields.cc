@@ -57,12 +57,29 @@ std::string shown(const nlohmann::json& value) {
 }
 
 Result<nlohmann::json> parse_object(const std::string& text, const std::string& where) {
-  nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
+  using Event = nlohmann::json::parse_event_t;
+  std::vector<std::set<std::string>> names;  // of the objects that are open
+  std::optional<std::string> twice;
+  const auto watch = [&](int, Event event, const nlohmann::json& parsed) {
+    if (event == Event::object_start) names.emplace_back();
+    if (event == Event::object_end) names.pop_back();
+    if (event == Event::key && !names.back().insert(parsed.get<std::string>()).second && !twice) {
+      twice = shown(parsed);
+    }
+    return true;
+  };
+  nlohmann::json value = nlohmann::json::parse(text, watch, false);
   if (value.is_discarded()) {
     return fail(ErrorKind::model_files, "{}: not valid JSON; download the file again", where);
   }
   if (!value.is_object()) {
     return fail(ErrorKind::model_files, "{}: not a JSON object", where);
+  }
+  if (twice) {
+    return fail(ErrorKind::model_files,
+                "{}: the name {} stands twice in one object, and which one counts is not certain; "
+                "download the file again",
+                where, *twice);
   }
   return value;
 }

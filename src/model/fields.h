@@ -14,7 +14,8 @@
 
 namespace sluice::model {
 
-/// Parses JSON text into an object. Fails with ErrorKind::model_files, naming `where`.
+/// Parses JSON text into an object in which no name stands twice. Fails with
+/// ErrorKind::model_files, naming `where`.
 Result<nlohmann::json> parse_object(const std::string& text, const std::string& where);
 
 /// The value as a message shows it: short, and valid UTF-8 whatever the file holds.

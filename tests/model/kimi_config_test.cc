@@ -215,6 +215,16 @@ TEST(KimiConfig, AllFaultsAreListedAtOnce) {
   }
 }
 
+TEST(KimiConfig, ANameThatStandsTwiceIsRefused) {
+  const std::string text = config_of("k3-tiny").dump();
+  const std::size_t at = text.find("\"hidden_size\"");
+  ASSERT_NE(at, std::string::npos);
+  const auto config = parse_kimi_config(std::string(text).insert(at, "\"hidden_size\":64,"));
+  ASSERT_FALSE(config);
+  EXPECT_NE(config.error().message.find("\"hidden_size\" stands twice"), std::string::npos)
+      << config.error().message;
+}
+
 TEST(KimiConfig, SurvivesAnyCutOfTheText) {
   const std::string text = config_of("k3-tiny").dump();
   for (std::size_t length = 0; length < text.size(); length += 13) {
