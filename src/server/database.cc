@@ -2,19 +2,49 @@
 
 #include <sqlite3.h>
 
+#include <system_error>
+
 namespace sluice::server {
 namespace {
 
+/// What the system said of a call that failed, beside SQLite's words.
+std::string reason_of(sqlite3* handle) {
+  const int error = sqlite3_system_errno(handle);
+  const std::string reason = sqlite3_errmsg(handle);
+  if (error == 0) return reason;
+  return fmt::format("{}: {}", reason, std::generic_category().message(error));
+}
+
 Error error_of(sqlite3* handle) {
-  // Whoever has the file keeps it (see open()), so this happens when a server starts and only then.
-  if (sqlite3_errcode(handle) == SQLITE_BUSY) {
-    const std::filesystem::path file = sqlite3_db_filename(handle, "main");
-    return {ErrorKind::usage,
-            fmt::format("--state-dir: {}: another sluice serve is using this folder; give this one "
-                        "another, or end the other",
-                        file.parent_path().string())};
+  const char* const name = sqlite3_db_filename(handle, "main");
+  const std::filesystem::path file = name == nullptr ? "" : name;
+  switch (sqlite3_errcode(handle)) {
+    case SQLITE_BUSY:
+      // Whoever has the file keeps it (see open()), so this happens when a server starts and only
+      // then.
+      return {ErrorKind::usage,
+              fmt::format("--state-dir: {}: another sluice serve is using this folder; give this "
+                          "one another, or end the other",
+                          file.parent_path().string())};
+    case SQLITE_NOTADB:
+      return {ErrorKind::usage, fmt::format("--state-dir: {}: is no database of jobs; move it "
+                                            "away, or give another folder",
+                                            file.string())};
+    case SQLITE_CORRUPT:
+      return {ErrorKind::drive, fmt::format("{}: the database of jobs is damaged: {}; move it away "
+                                            "to begin with an empty one",
+                                            file.string(), reason_of(handle))};
+    case SQLITE_FULL:
+      return {ErrorKind::drive, fmt::format("{}: the database of jobs cannot grow: its drive is "
+                                            "full; make room there",
+                                            file.string())};
+    default:
+      return {
+          ErrorKind::drive,
+          fmt::format("{}: the database of jobs failed: {}; see whether its drive works and the "
+                      "server's user may write there",
+                      file.string(), reason_of(handle))};
   }
-  return {ErrorKind::drive, fmt::format("the database of jobs: {}", sqlite3_errmsg(handle))};
 }
 
 }  // namespace
@@ -67,7 +97,8 @@ bool Statement::is_null(int column) const {
   return sqlite3_column_type(statement_, column) == SQLITE_NULL;
 }
 
-Result<Database> Database::open(const std::filesystem::path& file) {
+Result<Database> Database::open(const std::filesystem::path& file,
+                                FunctionRef<Status(Database&)> check) {
   sqlite3* handle = nullptr;
   const int code =
       sqlite3_open_v2(file.c_str(), &handle,
@@ -82,6 +113,7 @@ Result<Database> Database::open(const std::filesystem::path& file) {
   Database database(handle);
   // A commit is on the drive when it returns. One process has the file, and keeps it.
   SLUICE_TRY(database.run("PRAGMA locking_mode=EXCLUSIVE"));
+  SLUICE_TRY(check(database));
   SLUICE_TRY(database.run("PRAGMA journal_mode=WAL"));
   SLUICE_TRY(database.run("PRAGMA synchronous=FULL"));
   SLUICE_TRY(database.run("PRAGMA cache_size=-1024"));
@@ -102,6 +134,12 @@ Result<Statement> Database::prepare(std::string_view sql) {
 Status Database::run(const char* sql) {
   if (sqlite3_exec(handle_, sql, nullptr, nullptr, nullptr) == SQLITE_OK) return {};
   return tl::unexpected(error_of(handle_));
+}
+
+Result<std::int64_t> Database::number(std::string_view sql) {
+  SLUICE_ASSIGN(Statement statement, prepare(sql));
+  SLUICE_ASSIGN(const bool found, statement.next());
+  return found ? statement.number(0) : 0;
 }
 
 std::int64_t Database::changes() const { return sqlite3_changes64(handle_); }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/result.h"
 
 struct sqlite3;
@@ -50,14 +51,19 @@ class Statement {
 /// committed is there, what was not is not. Not thread-safe.
 class Database {
  public:
-  /// Fails with ErrorKind::drive if the file cannot be had or is damaged.
-  static Result<Database> open(const std::filesystem::path& file);
+  /// Fails with ErrorKind::drive if the file cannot be had or is damaged, with ErrorKind::usage if
+  /// it is something else, and as `check` does, which sees it before anything is changed.
+  static Result<Database> open(
+      const std::filesystem::path& file,
+      FunctionRef<Status(Database&)> check = [](Database&) { return Status(); });
   Database(Database&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Database& operator=(Database&&) = delete;
   ~Database();
 
   Result<Statement> prepare(std::string_view sql);
   Status run(const char* sql);
+  /// The first number of the first row; 0 if there is none.
+  Result<std::int64_t> number(std::string_view sql);
   /// Rows that the last statement changed.
   std::int64_t changes() const;
 

@@ -1,6 +1,7 @@
 #include "server/job_store.h"
 
 #include "server/job_rows.h"
+#include "server/state_folder.h"
 
 namespace sluice::server {
 namespace {
@@ -24,30 +25,68 @@ constexpr const char* kTables = R"(
   CREATE INDEX IF NOT EXISTS jobs_by_batch ON jobs(batch, number);
 )";
 
+// In the head of the file, by which it is known.
+constexpr std::int64_t kApplication = 0x536c6a62;  // "Sljb"
+constexpr std::int64_t kVersion = 1;
+
+// What earlier versions made, which wrote no number, and nothing else.
+constexpr std::string_view kForeign = R"(
+  SELECT count(*) FROM sqlite_master WHERE type<>'index' AND NOT(type='table' AND (
+    name LIKE 'sqlite%' OR name='files' AND sql LIKE '%purpose%' OR
+    name='batches' AND sql LIKE '%time_window%' OR name='jobs' AND sql LIKE '%custom_id%')))";
+
+/// Refuses a database that is not of jobs, before it is changed.
+Status expect_jobs(Database& database, const std::filesystem::path& file) {
+  SLUICE_ASSIGN(const std::int64_t application, database.number("PRAGMA application_id"));
+  SLUICE_ASSIGN(const std::int64_t version, database.number("PRAGMA user_version"));
+  if (application == kApplication && version <= kVersion) return {};
+  if (application == kApplication) {
+    return fail(ErrorKind::usage,
+                "--state-dir: {}: is of a later version of Sluice: {}, and this one knows {}; give "
+                "another folder",
+                file.string(), version, kVersion);
+  }
+  SLUICE_ASSIGN(const std::int64_t foreign, database.number(kForeign));
+  if (application == 0 && version == 0 && foreign == 0) return {};
+  return fail(ErrorKind::usage,
+              "--state-dir: {}: is a database of another program; give another folder",
+              file.string());
+}
+
+/// Nobody else may read what is there, either.
+Status make_private_files(const std::filesystem::path& database) {
+  SLUICE_TRY(make_private_file(database));
+  // SQLite gives files that it makes beside it the same rights, but leaves those that are there.
+  for (const char* const beside : {"-wal", "-shm", "-journal"}) {
+    std::filesystem::path path = database;
+    path += beside;
+    std::error_code error;
+    if (std::filesystem::exists(path, error)) SLUICE_TRY(make_private_file(path));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<JobStore>> JobStore::open(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (std::error_code ignored;
-      std::filesystem::exists(folder, ignored) && !std::filesystem::is_directory(folder, ignored)) {
-    return fail(ErrorKind::usage, "--state-dir: {}: is there and is no folder; give another name",
-                folder.string());
-  }
-  if (error) {
-    return fail(ErrorKind::drive, "--state-dir: {}: cannot be made: {}", folder.string(),
-                error.message());
-  }
-  SLUICE_ASSIGN(Database database, Database::open(folder / "jobs.sqlite"));
+  SLUICE_TRY(make_state_folder(folder));
+  const std::filesystem::path file = folder / "jobs.sqlite";
+  SLUICE_TRY(make_private_files(file));
+  SLUICE_ASSIGN(Database database,
+                Database::open(file, [&](Database& each) { return expect_jobs(each, file); }));
   std::unique_ptr<JobStore> store(new JobStore(std::move(database)));
   SLUICE_TRY(store->prepare_tables());
   return store;
 }
 
 Status JobStore::prepare_tables() {
+  SLUICE_ASSIGN(Transaction transaction, Transaction::begin(database_));
   SLUICE_TRY(database_.run(kTables));
   SLUICE_TRY(add_column_of_progress());
-  return database_.run("UPDATE jobs SET status='waiting' WHERE status='running'");
+  SLUICE_TRY(database_.run(fmt::format("PRAGMA application_id={}", kApplication).c_str()));
+  SLUICE_TRY(database_.run(fmt::format("PRAGMA user_version={}", kVersion).c_str()));
+  SLUICE_TRY(database_.run("UPDATE jobs SET status='waiting' WHERE status='running'"));
+  return transaction.commit();
 }
 
 /// Folders of earlier versions have jobs without it.

@@ -61,6 +61,7 @@ struct StoredJob {
 class JobStore {
  public:
   /// Opens or makes `folder`/jobs.sqlite. What was running when the process ended waits again.
+  /// ErrorKind::usage if something else lies there.
   static Result<std::unique_ptr<JobStore>> open(const std::filesystem::path& folder);
 
   Status add_file(const StoredFile& file, const std::string& content);
