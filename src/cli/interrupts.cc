@@ -17,13 +17,21 @@ Cancellation g_cancellation;
 std::atomic<int> g_patience{0};  // signals that do not end the process yet
 std::array<int, 2> g_pipe{-1, -1};
 
-void on_signal(int) {
-  if (g_patience.fetch_sub(1) <= 0) _exit(exit_code(ErrorKind::interrupted));
+void on_signal(int signal) {
+  if (g_patience.fetch_sub(1) <= 0) _exit(128 + signal);  // 130 for SIGINT
   g_cancellation.request();
   const int saved = errno;
   const char byte = 0;
   static_cast<void>(!::write(g_pipe[1], &byte, 1));
   errno = saved;
+}
+
+void take(int signal) {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;  // whoever must wake up waits for descriptor()
+  sigaction(signal, &action, nullptr);
 }
 
 }  // namespace
@@ -33,13 +41,11 @@ Status Interrupts::install() {
     return fail(ErrorKind::usage, "no pipe for signals: {}",
                 std::generic_category().message(errno));
   }
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  sigemptyset(&action.sa_mask);
-  action.sa_flags = SA_RESTART;  // whoever must wake up waits for descriptor()
-  sigaction(SIGINT, &action, nullptr);
+  take(SIGINT);
   return {};
 }
+
+void Interrupts::take_termination() { take(SIGTERM); }
 
 void Interrupts::watch() {
   std::array<char, 16> dropped;

@@ -104,7 +104,8 @@ Parsed parse_command_line(int count, char** arguments) {
       "Sizes are powers of two: 64M, 6G, 1.5GiB.\n\n"
       "Exit codes: 0 done, 2 usage, 3 the model's files, 4 does not fit in memory or in the\n"
       "context, 5 a drive failed, 6 a number went bad (NaN or infinity), 130 interrupted with\n"
-      "Ctrl-C; a signal that ends the program gives 128 and its number, as 143 for SIGTERM.");
+      "Ctrl-C; a signal that ends the program gives 128 and its number, as 143 for SIGTERM.\n"
+      "sluice serve ends with 0 after either of them, and with 130 or 143 if another follows.");
   std::vector<Registered> commands;
   for (const auto add :
        {add_info, add_run, add_chat, add_logits, add_tokenize, add_synth, add_pack, add_verify,

@@ -88,7 +88,8 @@ class Serve final : public Command {
     add_adapters(app, options_.compute);
     add_compute_options(app, options_.compute);
     app.footer(
-        "Ctrl-C ends the server. The API is OpenAI's: /v1/chat/completions, /v1/completions,\n"
+        "Ctrl-C or SIGTERM ends the server: clients are told, and with --state-dir states are "
+        "written\nand jobs kept. The API is OpenAI's: /v1/chat/completions, /v1/completions,\n"
         "/v1/models, Anthropic's is /v1/messages; /health, /v1/status and /metrics are beside it, "
         "and\n"
         "a page at /. docs/server.md has the details.\n\n"
@@ -99,6 +100,7 @@ class Serve final : public Command {
   }
 
   Status execute() override {
+    Interrupts::take_termination();
     server::ServerOptions options;
     SLUICE_TRY(check_outputs(options_.compute, {}, {options_.key_file}));
     SLUICE_TRY(admit(options));

@@ -1,7 +1,9 @@
 // sluice serve: who may use it, and that the budget is a ceiling for it, too.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -65,6 +67,27 @@ TEST(Serve, AFolderOfStateHasOneServer) {
   const Finished file = run_program({"serve", kNano, "--state-dir", folder / "file"});
   EXPECT_EQ(file.exit_code, 2) << file.err;
   EXPECT_NE(file.err.find("is no folder"), std::string::npos) << file.err;
+}
+
+TEST(Serve, EndsWellWhenASupervisorEndsIt) {
+  const Folder folder;
+  Program program({"serve", kNano, "--port", "0", "--state-dir", folder / "state"});
+  ASSERT_TRUE(program.wait_for_err("is served"));
+  ::kill(program.pid(), SIGTERM);
+  const Finished run = program.finish();
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_NE(run.err.find("the server ends"), std::string::npos) << run.err;
+  EXPECT_FALSE(fs::exists(folder / "state/jobs.sqlite-wal")) << "the database was closed";
+}
+
+TEST(Serve, EndsAtOnceWhenASupervisorEndsItBeforeItListens) {
+  const Folder folder;
+  ASSERT_EQ(::mkfifo((folder / "keys").c_str(), 0600), 0);  // its reading waits for a writer
+  Program program({"serve", kNano, "--port", "0", "--api-key-file", folder / "keys"});
+  const int keys = ::open((folder / "keys").c_str(), O_WRONLY);  // until it reads
+  ::kill(program.pid(), SIGTERM);
+  EXPECT_EQ(program.finish().exit_code, 143);
+  ::close(keys);
 }
 
 TEST(Serve, WantsToKnowWhereStatesAreWritten) {
