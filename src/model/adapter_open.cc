@@ -69,9 +69,10 @@ class Matcher {
     }
     is_understood_ = faults.empty();
     std::error_code ignored;
-    if (!fs::exists(folder / kWeightsName, ignored)) {
-      faults.add(kWeightsName, "no such file in {}; an adapter's weights are expected in it",
-                 folder.string());
+    const fs::file_status status = fs::status(folder / kWeightsName, ignored);
+    if (!fs::is_regular_file(status)) {
+      faults.add(kWeightsName, "{} in {}; an adapter's weights are expected in it",
+                 fs::exists(status) ? "not a regular file" : "no such file", folder.string());
       return;
     }
     auto checkpoint = store::Checkpoint::open(folder / kWeightsName);

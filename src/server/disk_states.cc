@@ -50,9 +50,15 @@ void mark_used(int file) {
   ::futimens(file, times);
 }
 
+/// Whatever else has this name (a pipe, a device, a link) is not opened, or not waited for.
+int open_state(int folder, const std::string& name) {
+  return ::openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+}
+
 Result<StateHead> read_head(int file) {
   struct stat status = {};
   if (::fstat(file, &status) != 0) return failed("a saved conversation", "cannot be read");
+  if (!S_ISREG(status.st_mode)) return fail(ErrorKind::drive, "is no file");
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (size < kStateHeadBytes) return fail(ErrorKind::model_files, "it is cut off");
   std::array<std::byte, kStateHeadBytes> bytes{};
@@ -100,6 +106,10 @@ Status DiskStates::scan() {
     if (name.ends_with(kUnfinished)) ::unlinkat(folder_, name.c_str(), 0);
     if (!name.ends_with(kSuffix)) continue;
     std::error_code gone;
+    if (!fs::is_regular_file(each->symlink_status(gone))) {
+      log_warning("{}: is no file, and not used", each->path().string());
+      continue;
+    }
     const std::uint64_t bytes = each->file_size(gone);
     const auto used = each->last_write_time(gone);
     if (!gone) all.push_back({used, name, bytes});
@@ -125,7 +135,7 @@ Status DiskStates::scan() {
 /// Enters a file that was there before; the lock is held.
 void DiskStates::add_found(const std::string& name, std::uint64_t bytes) {
   const File file = {bytes, ++turns_};
-  const FileDescriptor opened(::openat(folder_, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const FileDescriptor opened(open_state(folder_, name));
   const auto head =
       opened.is_open() ? read_head(opened.get()) : failed(path_ / name, "cannot be opened");
   bytes_ += bytes;
@@ -177,8 +187,7 @@ bool DiskStates::has_conversation(std::uint64_t key) const {
 std::optional<StateTexts> DiskStates::load(const Found& found,
                                            FunctionRef<bool(std::span<const std::int32_t>)> want,
                                            model::SequenceState& sequence) {
-  const FileDescriptor file(
-      ::openat(folder_, found.name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const FileDescriptor file(open_state(folder_, found.name));
   auto texts = [&]() -> Result<std::optional<StateTexts>> {
     if (!file.is_open()) return failed(path_ / found.name, "cannot be opened");
     SLUICE_ASSIGN(const StateHead head, read_head(file.get()));
@@ -224,8 +233,9 @@ Status DiskStates::write(StateHead head, std::span<const std::int32_t> ids,
 
 Status DiskStates::write_file(const std::string& name, FunctionRef<Status(ByteSink)> contents) {
   const std::string unfinished = name + std::string(kUnfinished);
-  FileDescriptor file(::openat(folder_, unfinished.c_str(),
-                               O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  ::unlinkat(folder_, unfinished.c_str(), 0);  // so that it is a new file, and ours
+  FileDescriptor file(
+      ::openat(folder_, unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file.is_open()) return failed(path_ / unfinished, "cannot be made");
   const Status written = [&]() -> Status {
     SLUICE_TRY(contents([&](std::span<const std::byte> bytes) -> Status {

@@ -1,4 +1,6 @@
 // Adapters behind the server: asked for by name, and no state of one is another's.
+#include <sys/stat.h>
+
 #include "engine/adapter_support.h"
 
 #include "server/conversations.h"
@@ -95,6 +97,17 @@ TEST_F(Adapters, WithTheModelsOwnNameAreRefused) {
   const auto server = Server::start(std::move(bad));
   ASSERT_FALSE(server);
   EXPECT_EQ(server.error().kind, ErrorKind::usage);
+}
+
+TEST_F(Adapters, WhoseWeightsAreNoFileAreRefused) {
+  const auto weights = one_.folder() / "adapter_model.safetensors";
+  std::filesystem::remove(weights);
+  ASSERT_EQ(::mkfifo(weights.c_str(), 0600), 0);
+  const auto server = Server::start(options());
+  ASSERT_FALSE(server);
+  EXPECT_NE(server.error().message.find("adapter_model.safetensors: not a regular file in"),
+            std::string::npos)
+      << server.error().message;
 }
 
 /// Reads a prompt as a request does. Returns how much of it was known.

@@ -3,6 +3,7 @@
 #include "server/conversations.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <fstream>
@@ -173,6 +174,32 @@ TEST_F(OnDisk, WhatACrashLeftUnfinishedIsRemoved) {
   EXPECT_EQ(files().size(), 1u);
   read(*all, numbered(20, 300));
   EXPECT_EQ(known_, 20u);
+}
+
+TEST_F(OnDisk, WhatIsNoFileIsNeitherWaitedForNorUsed) {
+  const std::vector<std::int32_t> ids = numbered(20, 300);
+  { read(*open(), ids); }
+  const fs::path file = files()[0];
+  const fs::path folder = file.parent_path();
+  ::mkfifo((folder / "pipe.state").c_str(), 0600);
+  ::mkfifo((file.string() + ".partial").c_str(), 0600);
+  fs::create_directory(folder / "folder.state");
+  fs::create_symlink(file, folder / "link.state");
+  ConversationOptions on_disk_only = options();
+  on_disk_only.memory = 0;
+  set_log_level(LogLevel::off);
+  const auto all = open(on_disk_only);
+  EXPECT_EQ(all->disk_count(), 1u);
+  fs::remove(file);  // now behind the server's back
+  ::mkfifo(file.c_str(), 0600);
+  read(*all, ids);
+  EXPECT_EQ(known_, 0u);
+  ::mkfifo((file.string() + ".partial").c_str(), 0600);
+  read(*all, numbered(30, 700));
+  set_log_level(LogLevel::note);
+  EXPECT_TRUE(fs::is_regular_file(file)) << "written anew";
+  read(*all, ids);
+  EXPECT_EQ(known_, ids.size());
 }
 
 TEST_F(OnDisk, AnAnswerIsFoundAgainByItsKey) {
