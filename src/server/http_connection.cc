@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <thread>
 
 namespace sluice::server {
 namespace {
@@ -53,6 +54,7 @@ bool HttpConnection::fill(Time deadline) {
     const ssize_t count = ::recv(socket_, room.data(), room.size(), 0);
     if (count > 0) {
       received_.append(room.data(), static_cast<std::size_t>(count));
+      arrived_ += static_cast<std::size_t>(count);
       return true;
     }
     const bool again = count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
@@ -64,10 +66,12 @@ bool HttpConnection::fill(Time deadline) {
 /// The size of the next head, once all of it is in received_.
 std::optional<std::size_t> HttpConnection::read_head_bytes() {
   since_ = steady_clock::now();
-  waiting_ = received_.empty();
+  if (received_.empty()) state_ = State::waiting;
   const milliseconds patience = hurried_ ? std::min(limits_.idle, kIdle) : limits_.idle;
   if (received_.empty() && !fill(steady_clock::now() + patience)) return std::nullopt;
-  waiting_ = false;
+  since_ = steady_clock::now();
+  arrived_ = received_.size();
+  state_ = State::receiving;
   const Time deadline = steady_clock::now() + limits_.head;
   for (std::size_t looked_at = 0;;) {
     const std::size_t end = received_.find("\r\n\r\n", looked_at);
@@ -78,7 +82,7 @@ std::optional<std::size_t> HttpConnection::read_head_bytes() {
     }
     looked_at = received_.size() < 3 ? 0 : received_.size() - 3;
     if (fill(deadline)) continue;
-    if (steady_clock::now() >= deadline) refuse({408, "the request's head did not come in time"});
+    refuse_part("head", deadline);
     return std::nullopt;
   }
 }
@@ -94,7 +98,26 @@ std::optional<HttpRequest> HttpConnection::next_request() {
   }
   request->peer = peer_;
   if (!read_body(*request)) return std::nullopt;
+  State receiving = State::receiving;
+  if (!state_.compare_exchange_strong(receiving, State::handling)) {
+    refuse_part("body", Time::max());
+    return std::nullopt;
+  }
   return std::move(*request);
+}
+
+/// Room for a body. Who sends too slowly must not keep it from others.
+bool HttpConnection::borrow(std::size_t bytes) {
+  constexpr milliseconds kPause{20};
+  const Time deadline = steady_clock::now() + limits_.patience + 2 * kPause;
+  while (!bodies_.take(bytes)) {
+    if (steady_clock::now() >= deadline) return false;
+    bodies_.press();
+    std::this_thread::sleep_for(kPause);
+    since_ = steady_clock::now();  // it is not this client that is waited for
+  }
+  lent_ = bytes;
+  return true;
 }
 
 bool HttpConnection::read_body(HttpRequest& request) {
@@ -104,11 +127,10 @@ bool HttpConnection::read_body(HttpRequest& request) {
     return false;
   }
   if (length == 0) return true;
-  if (!bodies_.take(length)) {
+  if (!borrow(length)) {
     refuse({503, "there is no room for another request now"});
     return false;
   }
-  lent_ = length;
   if (const std::string* expect = request.header("expect"); expect != nullptr) {
     if (received_.empty()) write("HTTP/1.1 100 Continue\r\n\r\n");
   }
@@ -120,7 +142,7 @@ bool HttpConnection::read_body(HttpRequest& request) {
     received_.erase(0, count);
     if (request.body.size() == length) return true;
     if (fill(deadline)) continue;
-    if (steady_clock::now() >= deadline) refuse({408, "the request's body did not come in time"});
+    refuse_part("body", deadline);
     return false;
   }
 }
@@ -171,6 +193,25 @@ bool HttpConnection::is_gone() {
   return over_;
 }
 
+bool HttpConnection::end_if_idle() {
+  if (state_ != State::waiting || steady_clock::now() - since_.load() <= kIdle) return false;
+  hang_up();
+  return true;
+}
+
+bool HttpConnection::end_if_slow() {
+  if (state_ == State::ending) return true;
+  const auto taken = steady_clock::now() - since_.load();
+  if (taken <= limits_.patience) return false;
+  const double seconds = std::chrono::duration<double>(taken).count();
+  if (static_cast<double>(arrived_) >= seconds * static_cast<double>(limits_.slowest)) return false;
+  // Unless it has become whole meanwhile.
+  State receiving = State::receiving;
+  if (!state_.compare_exchange_strong(receiving, State::ending)) return false;
+  ::shutdown(socket_, SHUT_RD);  // wakes its thread, which says so to the client
+  return true;
+}
+
 void HttpConnection::hang_up() { ::shutdown(socket_, SHUT_RDWR); }
 
 void HttpConnection::write(std::string_view bytes) {
@@ -183,6 +224,17 @@ void HttpConnection::write(std::string_view bytes) {
     }
     const bool again = errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
     if (!again || !wait_for(socket_, POLLOUT, deadline)) over_ = true;
+  }
+}
+
+/// Says why the rest of a request is not waited for.
+void HttpConnection::refuse_part(std::string_view what, Time deadline) {
+  if (state_ == State::ending) {
+    refuse({408, fmt::format("the request's {} came too slowly while others waited", what)});
+  } else if (steady_clock::now() >= deadline) {
+    refuse({408, fmt::format("the request's {} did not come in time", what)});
+  } else {
+    refuse({400, fmt::format("the request's {} ended early", what)});
   }
 }
 

@@ -18,6 +18,9 @@ struct HttpLimits {
   std::chrono::milliseconds body{60'000};         ///< for a whole body
   std::chrono::milliseconds idle{60'000};         ///< between two requests
   std::chrono::milliseconds write{30'000};        ///< for the client to take what it was sent
+  // A request that comes in longer than this and slower than that gives way to others.
+  std::chrono::milliseconds patience{1'000};
+  std::size_t slowest = std::size_t{16} << 10;  ///< bytes per second
 };
 
 /// Lends room for bodies, so that all of them together stay within what was planned.
@@ -27,11 +30,14 @@ class BodyRoom {
   bool take(std::size_t bytes);
   void give_back(std::size_t bytes) { left_ += bytes; }
 
+  /// Where there is no room: ends requests that come in too slowly. Set before it is used.
+  std::function<void()> press = [] {};
+
  private:
   std::atomic<std::size_t> left_;
 };
 
-/// Used by one thread, but for is_waiting() and hang_up().
+/// Used by one thread, but for is_waiting(), is_receiving() and what ends it.
 class HttpConnection {
  public:
   /// Owns `socket`, which must be non-blocking.
@@ -60,12 +66,18 @@ class HttpConnection {
   bool is_gone();
   bool is_over() const { return over_; }
 
+  const std::string& peer() const { return peer_; }
+
   /// No request is under way. May be called from any thread.
-  bool is_waiting() const { return waiting_; }
-  /// Whether that was long enough that nobody is about to send one: it may be hung up.
-  bool is_idle() const {
-    return waiting_ && std::chrono::steady_clock::now() - since_.load() > kIdle;
-  }
+  bool is_waiting() const { return state_ == State::waiting; }
+  /// A request comes in and is not whole yet. May be called from any thread.
+  bool is_receiving() const { return state_ == State::receiving; }
+  /// From another thread: ends it if it has waited so long that nobody is about to send a request.
+  /// True if it ends.
+  bool end_if_idle();
+  /// From another thread: refuses the request that comes in if it comes too slowly. True if it
+  /// ends.
+  bool end_if_slow();
   /// Others wait for the thread: a request must come soon.
   void hurry() { hurried_ = true; }
   /// Ends the connection from another thread: reads and writes fail from now on.
@@ -73,9 +85,12 @@ class HttpConnection {
 
  private:
   using Time = std::chrono::steady_clock::time_point;
+  enum class State { waiting, receiving, handling, ending };
   bool fill(Time deadline);
   std::optional<std::size_t> read_head_bytes();
+  bool borrow(std::size_t bytes);
   bool read_body(HttpRequest& request);
+  void refuse_part(std::string_view what, Time deadline);
   void write(std::string_view bytes);
   void refuse(const HttpFault& fault);
 
@@ -86,8 +101,9 @@ class HttpConnection {
   std::string received_;  // and not yet used
   std::size_t lent_ = 0;  // of bodies_
   static constexpr std::chrono::milliseconds kIdle{200};
-  std::atomic<bool> waiting_{true};
-  std::atomic<Time> since_{std::chrono::steady_clock::now()};  // it waits
+  std::atomic<State> state_{State::waiting};
+  std::atomic<Time> since_{std::chrono::steady_clock::now()};  // it waits, or receives
+  std::atomic<std::size_t> arrived_{0};                        // bytes since then
   bool hurried_ = false;
   bool chunked_ = false;
   bool over_ = false;

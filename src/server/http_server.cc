@@ -22,8 +22,9 @@ namespace {
 
 constexpr int kBacklog = 64;
 constexpr std::chrono::seconds kGrace{1};
-constexpr int kPressedMs = 50;            // how often those who wait for threads are looked after
-constexpr std::size_t kMostWaiting = 64;  // for threads that are about to be free
+constexpr int kPressedMs = 50;             // how often those who wait for threads are looked after
+constexpr std::size_t kMostWaiting = 128;  // for threads that are about to be free
+constexpr std::ptrdiff_t kMostOfAnAddress = 64;  // of them
 // Beside its stack and its body: the head, a response on its way, the socket's part of the heap.
 constexpr std::uint64_t kConnectionBytes = std::uint64_t{64} << 10;
 
@@ -81,7 +82,12 @@ std::uint64_t HttpServer::memory_bytes(const HttpOptions& options) {
 }
 
 HttpServer::HttpServer(const HttpOptions& options, HttpHandler& handler)
-    : options_(options), handler_(handler), bodies_(options.body_room) {}
+    : options_(options), handler_(handler), bodies_(options.body_room) {
+  bodies_.press = [this] {
+    const std::scoped_lock lock(mutex_);
+    for (HttpConnection* connection : served_) connection->end_if_slow();
+  };
+}
 
 Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpOptions& options,
                                                       HttpHandler& handler) {
@@ -170,7 +176,7 @@ void HttpServer::take(int socket, std::string peer) {
       ++idle_threads_;
     }
   }
-  if (waiting_.size() >= idle_threads_ && !make_room()) {
+  if (waiting_.size() >= idle_threads_ && !(may_wait(connection->peer()) && make_room())) {
     const std::string head =
         response_head(503, {{"Retry-After", "1"}}, false, 0);  // what fits into any socket buffer
     static_cast<void>(::send(socket, head.data(), head.size(), MSG_NOSIGNAL));
@@ -188,17 +194,30 @@ bool HttpServer::is_pressed() {
   return pressed;
 }
 
-/// Ends connections on which nothing happens, so that those who wait and a new one can have their
-/// threads. A client that has only just come is about to send its request; but unless it does, it
-/// gives way soon. False if nobody will.
+/// One address alone cannot take all places.
+bool HttpServer::may_wait(const std::string& peer) const {
+  const auto of_peer = std::count_if(waiting_.begin(), waiting_.end(),
+                                     [&](const auto& each) { return each->peer() == peer; });
+  return waiting_.size() < kMostWaiting && of_peer < kMostOfAnAddress;
+}
+
+/// Ends connections on which nothing happens, and then those whose requests come too slowly, so
+/// that those who wait and a new one can have their threads. A client that has only just come is
+/// about to send its request; but unless it does, it gives way soon. False if nobody will.
 bool HttpServer::make_room() {
   std::size_t ending = 0;
-  for (HttpConnection* connection : served_) {
-    if (!connection->is_waiting()) continue;
-    if (connection->is_idle()) connection->hang_up();
-    if (++ending > waiting_.size()) break;
+  for (const auto end : {&HttpConnection::end_if_idle, &HttpConnection::end_if_slow}) {
+    for (HttpConnection* connection : served_) {
+      if (ending > waiting_.size()) return true;
+      if ((connection->*end)()) ++ending;
+    }
   }
-  return ending > 0 && waiting_.size() < kMostWaiting;
+  // Those that are about to have a thread have sent nothing yet, either.
+  const bool some_are_new = idle_threads_ > 0;
+  return ending > 0 || some_are_new ||
+         std::any_of(served_.begin(), served_.end(), [](const HttpConnection* connection) {
+           return connection->is_waiting() || connection->is_receiving();
+         });
 }
 
 void HttpServer::serve_all() {

@@ -59,6 +59,7 @@ class HttpServer {
   void accept_all();
   void take(int socket, std::string peer);
   bool is_pressed();
+  bool may_wait(const std::string& peer) const;
   bool make_room();
   void serve_all();
   void serve(HttpConnection& connection);

@@ -20,12 +20,16 @@ std::vector<TestJson> Answered::events() const {
   return events;
 }
 
-Client::Client(int port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+Client::Client(int port, std::uint32_t from)
+    : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   sockaddr_in address{};
+  const auto* const bytes = reinterpret_cast<const sockaddr*>(&address);
   address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(from);
+  EXPECT_EQ(::bind(socket_, bytes, sizeof(address)), 0);
   address.sin_port = htons(static_cast<std::uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  address.sin_addr.s_addr = htonl(kThisMachine);
+  EXPECT_EQ(::connect(socket_, bytes, sizeof(address)), 0);
 }
 
 Client::~Client() { ::close(socket_); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -24,7 +25,10 @@ struct Answered {
 
 class Client {
  public:
-  explicit Client(int port);
+  static constexpr std::uint32_t kThisMachine = 0x7f000001;  // 127.0.0.1
+
+  /// `from`: the client's own address, one of 127.0.0.0/8.
+  explicit Client(int port, std::uint32_t from = kThisMachine);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
