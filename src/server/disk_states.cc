@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/size.h"
 #include "server/file_descriptor.h"
 
 namespace sluice::server {
@@ -215,7 +216,9 @@ Status DiskStates::write(StateHead head, std::span<const std::int32_t> ids,
   const std::string name = name_of(head.kind, head.key);
   const std::uint64_t bytes = head.file_bytes();
   if (bytes > most_bytes_) {
-    return fail(ErrorKind::memory, "a conversation of {} bytes is more than --state-disk", bytes);
+    return fail(ErrorKind::memory,
+                "one of {} is more than --state-disk allows for all together, {}; give it more",
+                format_size(bytes), format_size(most_bytes_));
   }
   {
     const std::scoped_lock lock(mutex_);

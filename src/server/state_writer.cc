@@ -173,6 +173,8 @@ void StateWriter::report(const Status& status) {
   const std::scoped_lock lock(written_mutex_);
   if (status) {
     said_.clear();
+  } else if (status.error().kind == ErrorKind::memory && std::exchange(too_large_said_, true)) {
+    return;  // others will be, too, and each of another size
   } else if (status.error().message != said_) {
     said_ = status.error().message;
     log_warning("a conversation is not kept: {}", said_);

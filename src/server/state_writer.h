@@ -85,7 +85,8 @@ class StateWriter {
   bool writing_ = false;
   bool stop_ = false;
   std::mutex written_mutex_;
-  std::string said_;          // the last complaint, which is not repeated
+  std::string said_;  // the last complaint, which is not repeated
+  bool too_large_said_ = false;
   std::optional<Part> part_;  // of a prompt, that was written last
   std::optional<Thread> thread_;
 };

@@ -88,6 +88,20 @@ TEST_F(WritingStates, APromptOnDiskHasNoPartsThere) {
   EXPECT_EQ(all->disk_count(), 3u) << "what is left of one that was given up stays";
 }
 
+TEST_F(WritingStates, WhatIsLargerThanAllMayBeIsSaidOnce) {
+  options_.disk = 1000;
+  testing::internal::CaptureStderr();
+  {
+    const auto all = open();
+    for (const std::size_t length : {20, 30, 40}) read(*all, numbered(length, 100));
+    EXPECT_EQ(all->disk_count(), 0u);
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  const std::size_t at = said.find("than --state-disk allows for all together, 1000 B; give");
+  EXPECT_NE(at, std::string::npos) << said;
+  EXPECT_EQ(said.find("--state-disk", at + 20), std::string::npos) << said;
+}
+
 TEST_F(WritingStates, WhatIsOwedIsPaidBeforeMoreIsWritten) {
   options_.write_rate = 1;  // what one state owes takes weeks
   options_.part_interval = std::chrono::hours(1);
