@@ -39,6 +39,12 @@ bool same_name(std::string_view a, std::string_view b) {
 }  // namespace
 
 Result<std::vector<std::string>> read_keys(const std::filesystem::path& file) {
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error)) {
+    return fail(ErrorKind::usage,
+                "--api-key-file: {}: is a folder; expected a file with one key a line",
+                file.string());
+  }
   std::ifstream in(file);
   if (!in) return fail(ErrorKind::usage, "--api-key-file: {}: cannot be read", file.string());
   std::vector<std::string> keys;

@@ -29,6 +29,7 @@ TEST(Serve, WantsAKeyOrAWordBeforeOthersMayUseIt) {
   EXPECT_NE(refused({"--host", "0.0.0.0"}).find("--api-key-file"), std::string::npos);
   EXPECT_NE(refused({"--api-key-file", folder / "short"}).find("line 1"), std::string::npos);
   EXPECT_NE(refused({"--api-key-file", folder / "empty"}).find("no key"), std::string::npos);
+  EXPECT_NE(refused({"--api-key-file", folder / "."}).find("is a folder"), std::string::npos);
   EXPECT_NE(refused({"--api-key-file", folder / "none"}).find("cannot be read"), std::string::npos);
   EXPECT_NE(refused({"--host", "no.such.name", "--no-auth"}).find("--host"), std::string::npos);
 }
