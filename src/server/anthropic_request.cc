@@ -79,6 +79,7 @@ ApiStatus read_tools(Fields& fields, text::ChatRequest& chat, AnswerForm& form) 
     SLUICE_ASSIGN(Json tool, read_tool((*tools)[i], fmt::format("tools[{}]", i)));
     chat.tools.push_back(std::move(tool));
   }
+  SLUICE_TRY(check_tool_names(chat.tools));
   form.tools = true;
   return read_choice(fields, chat, form);
 }

@@ -22,6 +22,9 @@ ApiResult<BatchLine> read_batch_line(std::string_view line, const std::string& w
     return refuse(where + ".url", "must be {} or {}", kChatPath, kCompletionsPath);
   }
   if (body == nullptr || !body->is_object()) return refuse(where + ".body", "must be an object");
+  if (body->value("stream", Json()) == true) {
+    return refuse(where + ".body.stream", "a request of a batch has no stream");
+  }
   return BatchLine{*name, *url, *body};
 }
 

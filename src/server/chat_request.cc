@@ -20,6 +20,22 @@ ApiResult<std::optional<std::int64_t>> read_max_new(Fields& fields) {
   return newer ? newer : tokens;
 }
 
+/// A message's role, and that it has the text that goes with it.
+ApiStatus check_role(Fields& message, const std::string& where) {
+  SLUICE_ASSIGN(const auto role, message.text("role"));
+  if (!role) return refuse(where + ".role", "is missing");
+  const bool has_text = *role == "system" || *role == "developer" || *role == "user";
+  if (!has_text && *role != "assistant" && *role != "tool") {
+    return refuse(where + ".role", "must be system, developer, user, assistant or tool, not \"{}\"",
+                  role->substr(0, 40));
+  }
+  const bool declares_tools = message.get("tools") != nullptr;
+  if (has_text && !declares_tools && message.get("content") == nullptr) {
+    return refuse(where + ".content", "must be a string or a list of parts");
+  }
+  return {};
+}
+
 /// One field of a message that Sluice has no use for: nothing may be in it.
 ApiStatus check_message(const Json& message, const std::string& where) {
   if (!message.is_object()) return refuse(where, "must be an object");
@@ -31,7 +47,8 @@ ApiStatus check_message(const Json& message, const std::string& where) {
   for (const char* empty : {"annotations", "refusal"}) {
     SLUICE_TRY(fields.only(empty, {Json::array(), ""}));
   }
-  return fields.finish();
+  SLUICE_TRY(fields.finish());
+  return check_role(fields, where);
 }
 
 ApiResult<Json> read_messages(Fields& fields) {

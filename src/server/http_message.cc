@@ -105,6 +105,10 @@ tl::expected<void, HttpFault> read_framing(HttpRequest& request) {
   if (request.header("transfer-encoding") != nullptr) {
     return refuse(411, "send the body with a Content-Length, not with a Transfer-Encoding");
   }
+  const std::string* const coding = request.header("content-encoding");
+  if (coding != nullptr && lower_case(*coding) != "identity") {
+    return refuse(415, "send the body as it is, without a Content-Encoding");
+  }
   const std::string* const connection = request.header("connection");
   request.keep_alive =
       request.is_http10 ? has_word(connection, "keep-alive") : !has_word(connection, "close");
@@ -176,6 +180,8 @@ std::string_view reason_of(int status) {
       return "Content Too Large";
     case 414:
       return "URI Too Long";
+    case 415:
+      return "Unsupported Media Type";
     case 421:
       return "Misdirected Request";
     case 429:

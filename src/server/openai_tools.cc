@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "server/request_parts.h"
+
 namespace sluice::server {
 namespace {
 
@@ -75,6 +77,7 @@ ApiStatus read_tools(Fields& fields, text::ChatRequest& chat, AnswerForm& form) 
   for (std::size_t i = 0; i < tools->size(); ++i) {
     SLUICE_TRY(check_tool((*tools)[i], fmt::format("tools[{}]", i)));
   }
+  SLUICE_TRY(check_tool_names(*tools));
   chat.tools = *tools;
   form.one_call = !parallel.value_or(true);
   form.tools = true;

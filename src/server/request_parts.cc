@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
+#include <string_view>
 #include <utility>
 
 namespace sluice::server {
@@ -48,6 +50,17 @@ ApiStatus add_conversation(const text::ChatRequest& chat, std::optional<std::int
   generation.form.thinking = model.format->opens_reasoning(*model.tokenizer, *ids);
   SLUICE_ASSIGN(generation.max_new, room_after(ids->size(), max_new, model, "messages"));
   generation.prompts.push_back(std::move(*ids));
+  return {};
+}
+
+ApiStatus check_tool_names(const Json& tools) {
+  std::set<std::string_view> names;
+  for (std::size_t i = 0; i < tools.size(); ++i) {
+    const auto& name = tools[i]["function"]["name"].get_ref<const std::string&>();
+    if (!names.insert(name).second) {
+      return refuse(fmt::format("tools[{}]", i), "another tool has the name \"{}\"", name);
+    }
+  }
   return {};
 }
 

@@ -34,6 +34,9 @@ ApiResult<std::size_t> room_after(std::size_t prompt, std::optional<std::int64_t
 ApiStatus add_conversation(const text::ChatRequest& chat, std::optional<std::int64_t> max_new,
                            const ServedModel& model, Generation& generation);
 
+/// Of tools in OpenAI's form, each checked: a call says by the name which one is meant.
+ApiStatus check_tool_names(const Json& tools);
+
 /// Tools are for K3 and gpt-oss, whose answers are held to no call and no schema of one.
 ApiStatus check_tools(const text::ChatRequest& chat, const ServedModel& model);
 

@@ -1,5 +1,6 @@
 #include "text/chat_k3.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -175,6 +176,11 @@ class History {
   }
 
  private:
+  bool is_called(const std::string& id) const {
+    return calls_ != nullptr && std::any_of(calls_->begin(), calls_->end(),
+                                            [&](const auto& call) { return call.id == id; });
+  }
+
   Status write_tool_result(const ChatMessage& message) {
     ++position_;
     std::string_view name;
@@ -182,6 +188,10 @@ class History {
       name = *message.tool_name;
     } else if (calls_ != nullptr && position_ <= calls_->size()) {
       name = (*calls_)[position_ - 1].name;
+    } else if (message.call_id && !is_called(*message.call_id)) {
+      return fail(ErrorKind::usage,
+                  "messages: a tool message answers \"{}\", but no call has that id",
+                  message.call_id->substr(0, 80));
     } else {
       return fail(ErrorKind::usage,
                   "messages: a tool message says neither which call it answers nor a tool's name");

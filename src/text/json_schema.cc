@@ -18,7 +18,9 @@ Status close_grammar(Grammar& grammar, GrammarId root, const std::string& where)
     case Grammar::Fault::left_recursive:
       return fail(ErrorKind::usage, "{}: a $ref leads to itself with nothing in between", where);
     case Grammar::Fault::too_large:
-      return fail(ErrorKind::usage, "{}: is too large", where);
+      return fail(ErrorKind::usage,
+                  "{}: is too large: more than {} parts, or {} directly within each other", where,
+                  Grammar::kMostNodes, Grammar::kMostChoices);
     case Grammar::Fault::too_many_ways:
       return fail(ErrorKind::usage, "{}: at one place there are more than {} alternatives", where,
                   Grammar::kMostWays);

@@ -70,6 +70,11 @@ GrammarId SchemaReader::node_of(const Json& schema, Form form, std::string path)
   return id;
 }
 
+tl::unexpected<Error> SchemaReader::too_large() const {
+  return fail(ErrorKind::usage, "{}: is too large: more than {} parts", where_,
+              Grammar::kMostNodes);
+}
+
 /// Reads all that node_of() has promised.
 Status SchemaReader::finish() {
   while (!waiting_.empty()) {
@@ -79,7 +84,7 @@ Status SchemaReader::finish() {
                   alternatives(*next.schema, next.form, next.path));
     grammar_.set_children(next.id, std::move(children));
     if (grammar_.size() > Grammar::kMostNodes) {
-      return fail(ErrorKind::usage, "{}: is too large", where_);
+      return too_large();
     }
   }
   return {};
@@ -245,7 +250,7 @@ Result<GrammarId> SchemaReader::object(const Json& schema, const std::string& pa
                               : node_of(*more, Form::json, place_in(path, "additionalProperties"));
   SLUICE_ASSIGN(const std::vector<JsonMember> members, members_of(schema, Form::json, path, other));
   const auto object = containers_.object(members, other);
-  if (!object) return fail(ErrorKind::usage, "{}: is too large", where_);
+  if (!object) return too_large();
   return *object;
 }
 

@@ -49,6 +49,7 @@ class SchemaReader {
   GrammarId node_of(const Json& schema, Form form, std::string path);
   GrammarId anything() { return node_of(anything_, Form::json, where_); }
   Status finish();
+  tl::unexpected<Error> too_large() const;
   template <class List>
   Status only(const Json& schema, const std::string& path, const List& known,
               std::string_view beside = {}) const;

@@ -53,6 +53,14 @@ TEST(HttpHead, IsRefusedWhenItIsAmbiguousOrBroken) {
   EXPECT_EQ(status_of("GET / HTTP/1.1\r\n" + kHost + many + "\r\n"), 431);
 }
 
+TEST(HttpHead, HasABodyAsItIs) {
+  const std::string post = "POST / HTTP/1.1\r\n" + kHost + "Content-Length: 3\r\n";
+  EXPECT_EQ(status_of(post + "Content-Encoding: Identity\r\n\r\n"), 200);
+  for (const char* coding : {"gzip", "br", "identity, gzip"}) {
+    EXPECT_EQ(status_of(post + "Content-Encoding: " + coding + "\r\n\r\n"), 415) << coding;
+  }
+}
+
 TEST(HttpHead, HasOneLengthOfTheBody) {
   const std::string post = "POST / HTTP/1.1\r\n" + kHost;
   EXPECT_EQ(status_of(post + "Content-Length: 3\r\n\r\n"), 200);

@@ -224,6 +224,21 @@ std::string keep_long_chat(int port) {
   return kept.json().value("id", "");
 }
 
+TEST(AServerWithJobs, RefusesABatchWithAStream) {
+  const Folder folder;
+  const auto server = std::move(*Server::start(options_for(folder)));
+  TestJson streamed = request("x");
+  streamed["stream"] = true;
+  const std::string file =
+      upload(server->port(), line_of("a", request("x")) + line_of("b", streamed));
+  const Answered created = post(
+      server->port(), "/v1/batches",
+      {{"input_file_id", file}, {"endpoint", "/v1/completions"}, {"completion_window", "24h"}});
+  EXPECT_EQ(created.status, 400);
+  EXPECT_EQ(created.json()["error"]["message"],
+            "input_file_id: line 2.body.stream: a request of a batch has no stream");
+}
+
 TEST(AServerWithJobs, KeepsRequestsInTheBackground) {
   const Folder folder;
   std::string id;

@@ -140,6 +140,7 @@ TEST_F(TheServer, BiasAndPenaltiesWork) {
 
 TEST_F(TheServer, WhatIsNotSupportedIsRefusedByName) {
   const std::string chat_path = "/v1/chat/completions";
+  const TestJson tool = {{"type", "function"}, {"function", {{"name", "same"}}}};
   const std::vector<std::pair<TestJson, std::string>> cases = {
       {{{"temperature", 3}}, "temperature"},
       {{{"temperature", "hot"}}, "temperature"},
@@ -164,7 +165,13 @@ TEST_F(TheServer, WhatIsNotSupportedIsRefusedByName) {
       {{{"tools", {{{"type", "web_search"}}}}}, "tools[0].type"},
       {{{"tools", {{{"type", "function"}, {"function", {{"name", "a b"}}}}}}},
        "tools[0].function.name"},
+      {{{"tools", {tool, tool}}}, "tools[1]"},
       {{{"messages", TestJson::array()}}, "messages"},
+      {{{"messages", {{{"role", "user"}, {"content", nullptr}}}}}, "messages[0].content"},
+      {{{"messages", {{{"role", "developer"}}}}}, "messages[0].content"},
+      {{{"messages", {{{"role", "robot"}, {"content", "x"}}}}}, "messages[0].role"},
+      {{{"messages", {{{"content", "x"}}}}}, "messages[0].role"},
+      {{{"messages", {{{"role", "tool"}, {"tool_call_id", "q"}, {"content", "x"}}}}}, "messages"},
       {{{"messages", {{{"role", "user"}, {"content", 5}}}}}, "messages[0].content"},
       {{{"messages", {{{"role", "user"}, {"content", "x"}, {"weight", 1}}}}}, "messages[0].weight"},
   };
@@ -179,6 +186,29 @@ TEST_F(TheServer, WhatIsNotSupportedIsRefusedByName) {
   EXPECT_EQ(model.json()["error"]["code"], "model_not_found");
   const Answered nothing = post(port(), "/v1/completions", complete("x", {{"max_tokens", 0}}));
   EXPECT_EQ(nothing.json()["error"]["param"], "max_tokens");
+}
+
+TEST_F(TheServer, SaysOfAMessageWhatWasExpected) {
+  const auto message_about = [](const TestJson& message) -> std::string {
+    const Answered answer =
+        post(port(), "/v1/chat/completions", chat("x", {{"messages", TestJson::array({message})}}));
+    return answer.json()["error"]["message"];
+  };
+  EXPECT_EQ(message_about({{"role", "robot"}, {"content", "x"}}),
+            "messages[0].role: must be system, developer, user, assistant or tool, not \"robot\"");
+  EXPECT_EQ(message_about({{"role", "tool"}, {"tool_call_id", "q"}, {"content", "x"}}),
+            "messages: a tool message answers \"q\", but no call has that id");
+}
+
+TEST_F(TheServer, TakesToolsOfOneNameOnceFromAnthropicsClients) {
+  const TestJson tool = {{"name", "same"}, {"input_schema", {{"type", "object"}}}};
+  const Answered answer = post(port(), "/v1/messages",
+                               {{"model", "k3-nano"},
+                                {"max_tokens", 1},
+                                {"tools", {tool, tool}},
+                                {"messages", {{{"role", "user"}, {"content", "x"}}}}});
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_NE(answer.body.find("another tool has the name"), std::string::npos) << answer.body;
 }
 
 TEST_F(TheServer, APromptBeyondTheContextIsRefused) {
