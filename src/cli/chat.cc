@@ -203,9 +203,7 @@ class Dialogue {
                     sequence_.context(), needed, engine_.shape().max_positions));
   }
 
-  static void say(std::string_view text) {
-    static_cast<void>(Output(STDERR_FILENO, "stderr").write(text));  // nobody to tell
-  }
+  static void say(std::string_view text) { write_to_stderr(text); }
 
   const ChatOptions& options_;
   const text::Tokenizer& tokenizer_;

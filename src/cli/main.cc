@@ -5,10 +5,11 @@
 
 #include <array>
 #include <csignal>
-#include <cstdio>
 #include <exception>
 #include <new>
+#include <string>
 #include <string_view>
+#include <system_error>
 #include <variant>
 
 #include "cli/command.h"
@@ -21,6 +22,7 @@ namespace sluice::cli {
 namespace {
 
 constexpr int kUsageExit = exit_code(ErrorKind::usage);
+constexpr int kFaultExit = 1;
 
 /// The heap must not keep what was given back: resident memory is what a budget is held against.
 void keep_heap_small() {
@@ -40,11 +42,19 @@ void fill_standard_descriptors() {
 
 int report(const Error& error) {
   if (error.kind == ErrorKind::interrupted) {
-    fmt::print(stderr, "sluice: interrupted\n");
+    write_to_stderr("sluice: interrupted\n");
   } else {
-    fmt::print(stderr, "sluice: error: {}\n", error.message);
+    write_to_stderr(fmt::format("sluice: error: {}\n", error.message));
   }
   return exit_code(error.kind);
+}
+
+/// Of an exception that none of our functions may let out.
+int report_fault(const std::exception& error) {
+  write_to_stderr(fmt::format(
+      "sluice: error: a fault of Sluice itself: {}; please report it with the command\n",
+      error.what()));
+  return kFaultExit;
 }
 
 using Parsed = std::variant<std::unique_ptr<Command>, int>;
@@ -102,10 +112,11 @@ Parsed parse_command_line(int count, char** arguments) {
       "Each command has its own help: sluice run --help\n"
       "stdout carries the answer only; notes and errors go to stderr.\n"
       "Sizes are powers of two: 64M, 6G, 1.5GiB.\n\n"
-      "Exit codes: 0 done, 2 usage, 3 the model's files, 4 does not fit in memory or in the\n"
-      "context, 5 a drive failed, 6 a number went bad (NaN or infinity), 130 interrupted with\n"
-      "Ctrl-C; a signal that ends the program gives 128 and its number, as 143 for SIGTERM.\n"
-      "sluice serve ends with 0 after either of them, and with 130 or 143 if another follows.");
+      "Exit codes: 0 done, 1 a fault of Sluice itself, 2 usage, 3 the model's files, 4 does not\n"
+      "fit in memory or in the context, 5 a drive failed, 6 a number went bad (NaN or infinity),\n"
+      "130 interrupted with Ctrl-C; a signal that ends the program gives 128 and its number, as\n"
+      "143 for SIGTERM. sluice serve ends with 0 after either of them, and with 130 or 143 if\n"
+      "another follows.");
   std::vector<Registered> commands;
   for (const auto add :
        {add_info, add_run, add_chat, add_logits, add_tokenize, add_synth, add_pack, add_verify,
@@ -144,10 +155,13 @@ int main(int count, char** arguments) {
   try {
     return sluice::cli::run(count, arguments);
   } catch (const std::bad_alloc&) {
-    std::fputs("sluice: error: the system has no memory left for the program itself\n", stderr);
+    sluice::cli::write_to_stderr(
+        "sluice: error: the system has no memory left for the program itself\n");
     return exit_code(ErrorKind::memory);
+  } catch (const std::system_error& error) {
+    return sluice::cli::report(
+        {ErrorKind::drive, std::string("the system refused something: ") + error.what()});
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "sluice: error: %s\n", error.what());
-    return 1;
+    return sluice::cli::report_fault(error);
   }
 }

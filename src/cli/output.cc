@@ -44,4 +44,8 @@ Status Output::flush() {
 
 bool Output::is_terminal() const { return ::isatty(descriptor_) == 1; }
 
+void write_to_stderr(std::string_view text) {
+  static_cast<void>(Output(STDERR_FILENO, "stderr").write(text));
+}
+
 }  // namespace sluice::cli

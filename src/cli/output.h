@@ -33,4 +33,7 @@ class Output {
   bool closed_ = false;
 };
 
+/// For messages. A stderr that is closed or full has nobody to tell, and changes nothing.
+void write_to_stderr(std::string_view text);
+
 }  // namespace sluice::cli

@@ -21,10 +21,6 @@ std::size_t terminal_columns() {
   return known ? size.ws_col : 80;
 }
 
-void write_to_stderr(std::string_view text) {
-  static_cast<void>(Output(STDERR_FILENO, "stderr").write(text));  // nobody to tell
-}
-
 }  // namespace
 
 ProgressLine::ProgressLine(bool quiet) : enabled_(!quiet && ::isatty(STDERR_FILENO) == 1) {}

@@ -40,7 +40,7 @@ StatisticsOutput::~StatisticsOutput() {
 }
 
 Status StatisticsOutput::write(const engine::Statistics& statistics) {
-  if (table_) SLUICE_TRY(Output(STDERR_FILENO, "stderr").write(engine::to_table(statistics)));
+  if (table_) write_to_stderr(engine::to_table(statistics));
   if (descriptor_ < 0) return {};
   return Output(descriptor_, path_).write(engine::to_json(statistics));
 }

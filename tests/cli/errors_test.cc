@@ -379,6 +379,25 @@ TEST(Number, ABadTrunkIsNamedByItsLayerAndNoFileIsLeft) {
   }
 }
 
+TEST(Errors, KeepTheirCodeWhereNobodyReadsThem) {
+  const Folder folder;
+  const std::vector<std::pair<std::vector<std::string>, int>> commands = {
+      {{"run", kTiny}, 2},
+      {{"run", kTiny, "--frobnicate"}, 2},
+      {{"run", "/no/such/model", "--ids", "1"}, 3},
+      {{"run", kTiny, "--ids", "1", "--ram", "1M"}, 4},
+      {{"run", kTiny, "--ids", "1", "--max-new", "1", "--stats", "--json"}, 0},
+      {{"pack", kTiny, "--out", folder / "pack"}, 0},
+      {{"pack", kTiny, "--out", folder / "pack"}, 0},  // which is there by now
+      {{"--help"}, 0},
+  };
+  for (const auto errors : {Program::Errors::full, Program::Errors::closed}) {
+    for (const auto& [arguments, code] : commands) {
+      EXPECT_EQ(run_program(arguments, "", errors).exit_code, code) << arguments[0];
+    }
+  }
+}
+
 TEST(Errors, AnEmptyNameIsNoModel) {
   const std::vector<std::vector<std::string>> commands = {{"info", ""},
                                                           {"run", "", "-p", "x"},

@@ -49,6 +49,20 @@ Pipe make_terminal() {
   return {master, slave};
 }
 
+Pipe make_errors(Program::Errors errors) {
+  switch (errors) {
+    case Program::Errors::pipe:
+      return make_pipe();
+    case Program::Errors::terminal:
+      return make_terminal();
+    case Program::Errors::full:
+      return {-1, open("/dev/full", O_WRONLY | O_CLOEXEC)};
+    case Program::Errors::closed:
+      break;
+  }
+  return {};
+}
+
 void close_if_open(int& descriptor) {
   if (descriptor >= 0) close(std::exchange(descriptor, -1));
 }
@@ -89,14 +103,19 @@ class CacheHome {
 Program::Program(const std::vector<std::string>& arguments, Errors errors)
     : deadline_(now() + kLongest) {
   static const CacheHome cache;
+  ::signal(SIGPIPE, SIG_IGN);  // write() sees that the program has ended
   Pipe in = make_pipe();
   Pipe out = make_pipe();
-  Pipe err = errors == Errors::terminal ? make_terminal() : make_pipe();
+  Pipe err = make_errors(errors);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, in.read, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, out.write, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, err.write, STDERR_FILENO);
+  if (err.write >= 0) {
+    posix_spawn_file_actions_adddup2(&actions, err.write, STDERR_FILENO);
+  } else {
+    posix_spawn_file_actions_addclose(&actions, STDERR_FILENO);
+  }
   std::vector<std::string> words = {SLUICE_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
@@ -183,8 +202,9 @@ Finished Program::finish() {
   return finished;
 }
 
-Finished run_program(const std::vector<std::string>& arguments, std::string_view input) {
-  Program program(arguments);
+Finished run_program(const std::vector<std::string>& arguments, std::string_view input,
+                     Program::Errors errors) {
+  Program program(arguments, errors);
   if (!input.empty()) program.write(input);
   return program.finish();
 }

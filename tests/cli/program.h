@@ -20,7 +20,7 @@ struct Finished {
 /// A process of the program. Killed, with a test failure, if it takes longer than a test may.
 class Program {
  public:
-  enum class Errors { pipe, terminal };  ///< what its stderr is
+  enum class Errors { pipe, terminal, full, closed };  ///< what its stderr is
 
   explicit Program(const std::vector<std::string>& arguments, Errors errors = Errors::pipe);
   ~Program();
@@ -57,6 +57,7 @@ class Program {
 };
 
 /// Runs it to its end, with `input` on stdin.
-Finished run_program(const std::vector<std::string>& arguments, std::string_view input = {});
+Finished run_program(const std::vector<std::string>& arguments, std::string_view input = {},
+                     Program::Errors errors = Program::Errors::pipe);
 
 }  // namespace sluice::cli
