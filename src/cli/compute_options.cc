@@ -50,19 +50,12 @@ Result<kernels::WeightFormat> parse_cache_format(const std::string& text) {
 
 }  // namespace
 
-void require_model(CLI::Option* option) {
-  const auto is_named = [](const std::string& text) {
-    return std::string(text.empty() ? "the name is empty" : "");
-  };
-  option->required()->check(is_named, "");
-}
-
 void add_model(CLI::App& app, std::filesystem::path& model) {
-  require_model(app.add_option("MODEL", model, kModelText));
+  app.add_option("MODEL", model, kModelText)->required();
 }
 
 void add_model_flag(CLI::App& app, std::filesystem::path& model) {
-  require_model(app.add_option("--model", model, kModelText)->type_name("MODEL"));
+  app.add_option("--model", model, kModelText)->type_name("MODEL")->required();
 }
 
 void add_model_folders(CLI::App& app, std::vector<std::filesystem::path>& folders) {

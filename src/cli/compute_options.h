@@ -38,9 +38,6 @@ struct ComputeOptions {
   bool quiet = false;
 };
 
-/// Makes an option that names a model required. An empty name would be the folder at hand.
-void require_model(CLI::Option* option);
-
 /// The argument MODEL.
 void add_model(CLI::App& app, std::filesystem::path& model);
 /// The same as a flag, --model.

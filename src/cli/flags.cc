@@ -21,6 +21,19 @@ std::string_view trimmed(std::string_view text) {
 /// What a message quotes of a value that may be anything.
 std::string_view shown(std::string_view text) { return text.substr(0, 40); }
 
+/// Whether its value is a name. What is a text may be empty, and numbers are checked when parsed.
+bool is_of_names(const CLI::Option* option) {
+  const std::string flag = option->get_name();
+  for (const char* text : {"--prompt", "--system", "--stop", "TEXT"}) {
+    if (flag == text) return false;
+  }
+  const std::string type = option->get_type_name();
+  for (const char* name : {"FILE", "DIR", "PATH", "MODEL", "NAME", "ADDRESS", "TEXT"}) {
+    if (type.starts_with(name)) return true;
+  }
+  return type.ends_with(".npy");
+}
+
 }  // namespace
 
 Result<std::uint64_t> parse_count(std::string_view text, std::uint64_t least, std::uint64_t most) {
@@ -85,6 +98,18 @@ CLI::Option* add_ids(CLI::App& app, const std::string& name, std::vector<std::in
                      const std::string& description) {
   return add_parsed(app, name, "1,2,3", description, parse_ids,
                     [&target](std::vector<std::int32_t> ids) { target = std::move(ids); });
+}
+
+void refuse_empty_names(CLI::App& app) {
+  const auto is_named = [](const std::string& text) {
+    return std::string(text.empty() ? "the name is empty" : "");
+  };
+  for (CLI::Option* option : app.get_options()) {
+    if (is_of_names(option)) option->check(is_named, "");
+  }
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    refuse_empty_names(*command);
+  }
 }
 
 }  // namespace sluice::cli

@@ -72,4 +72,8 @@ CLI::Option* add_real(CLI::App& app, const std::string& name, float& target, flo
 CLI::Option* add_ids(CLI::App& app, const std::string& name, std::vector<std::int32_t>& target,
                      const std::string& description);
 
+/// Makes an empty name of a file, a folder or anything else an error, for all commands: it would
+/// pass for a flag that is not given.
+void refuse_empty_names(CLI::App& app);
+
 }  // namespace sluice::cli

@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/interrupts.h"
 #include "cli/output.h"
@@ -124,6 +125,7 @@ Parsed parse_command_line(int count, char** arguments) {
     commands.push_back(add(app));
     commands.back().app->group("Commands");
   }
+  refuse_empty_names(app);
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {

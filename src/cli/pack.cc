@@ -54,9 +54,10 @@ Result<SpeedChoice> parse_speeds(const std::string& text) {
 class Pack final : public Command {
  public:
   explicit Pack(CLI::App& app) {
-    require_model(app.add_option("MODEL", options_.model,
-                                 "The model's folder, as downloaded, its index or a weight file "
-                                 "(safetensors, not GGUF); or a pack"));
+    app.add_option("MODEL", options_.model,
+                   "The model's folder, as downloaded, its index or a weight file "
+                   "(safetensors, not GGUF); or a pack")
+        ->required();
     add_model_folders(app, options_.model_folders);
     app.add_option("--out", options_.folders,
                    "Where to write, once per drive; the first one is the model from then on")

@@ -117,15 +117,22 @@ Result<std::optional<double>> parse_speed(const std::string& text) {
 class Plan final : public Command {
  public:
   explicit Plan(CLI::App& app) {
-    require_model(app.add_option("MODEL", options_.model,
-                                 "The model's folder or one of its files; or only its "
-                                 "config.json"));
+    app.add_option("MODEL", options_.model,
+                   "The model's folder or one of its files; or only its "
+                   "config.json")
+        ->required();
     add_model_folders(app, options_.folders);
     app.add_option(
            "--ram", options_.ram,
            "A memory size like 6G to plan for; may be given more than once; default: 3/4 of "
            "what is free")
         ->type_name("SIZE")
+        ->check(
+            [](const std::string& text) {
+              const auto size = parse_size(text);
+              return size ? std::string() : size.error().message;
+            },
+            "")
         ->allow_extra_args(false);
     app.add_option("--drive", options_.drives,
                    "A drive: its speed in GB/s, or a path on it, which is measured; may be given "

@@ -80,6 +80,59 @@ TEST(Flags, EachOneOfARunChangesWhatItIsFor) {
   }
 }
 
+/// Every command, and its flags that take a value, as their help lists them.
+std::vector<std::pair<Words, std::string>> flags_with_values() {
+  const std::regex flag("\n  (?:-[a-z],)?(--[a-z-]+)(?:,--[a-z]+)? [^ \n]");
+  std::vector<std::pair<Words, std::string>> flags;
+  for (const Words& command : std::vector<Words>{{"info"},
+                                                 {"run"},
+                                                 {"chat"},
+                                                 {"logits"},
+                                                 {"tokenize"},
+                                                 {"synth"},
+                                                 {"pack"},
+                                                 {"verify"},
+                                                 {"plan"},
+                                                 {"bench", "drive"},
+                                                 {"bench", "kernels"},
+                                                 {"bench", "decode"},
+                                                 {"bench", "prefill"},
+                                                 {"doctor"},
+                                                 {"perplexity"},
+                                                 {"serve"},
+                                                 {"batch"}}) {
+    Words asked = command;
+    asked.emplace_back("--help");
+    const std::string help = run_program(asked).out;
+    for (auto at = std::sregex_iterator(help.begin(), help.end(), flag);
+         at != std::sregex_iterator(); ++at) {
+      flags.emplace_back(command, (*at)[1]);
+    }
+  }
+  return flags;
+}
+
+TEST(Flags, AreNeverSwitchedOffByAnEmptyValue) {
+  const std::set<std::string> texts = {"--prompt", "--system",
+                                       "--stop"};  // the commands judge them
+  std::set<std::string> seen;
+  for (const auto& [command, flag] : flags_with_values()) {
+    seen.insert(flag);
+    if (texts.contains(flag)) continue;
+    Words arguments = command;
+    arguments.insert(arguments.end(), {flag, ""});
+    const Finished run = run_program(arguments);
+    EXPECT_EQ(run.exit_code, 2) << command[0] << ' ' << flag;
+    EXPECT_TRUE(run.err.starts_with("sluice: error: " + flag)) << run.err;
+  }
+  for (const char* flag : {"--api-key-file", "--state-dir", "--json-schema", "--trace", "--out",
+                           "--hidden", "--name", "--allow-host", "--model-dir", "--host"}) {
+    EXPECT_TRUE(seen.contains(flag)) << flag;
+  }
+  EXPECT_EQ(run_program({"run", kTiny, "--ids", "1", "--trace", ""}).err,
+            "sluice: error: --trace: the name is empty; see sluice run --help\n");
+}
+
 TEST(Flags, NoneOfARunIsWithoutATest) {
   std::set<std::string> tested = kElsewhere;
   for (const Effect& effect : kEffects) tested.insert(effect.flag[0]);
