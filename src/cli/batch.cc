@@ -1,5 +1,7 @@
 // sluice batch: a file of requests, without a server.
-#include <set>
+#include <algorithm>
+#include <deque>
+#include <iterator>
 #include <span>
 #include <string>
 #include <utility>
@@ -14,7 +16,7 @@
 #include "cli/interrupts.h"
 #include "cli/output_check.h"
 #include "cli/progress.h"
-#include "cli/prompt.h"
+#include "cli/request_file.h"
 #include "cli/result_file.h"
 #include "cli/statistics_output.h"
 #include "server/asked.h"
@@ -29,6 +31,7 @@ namespace {
 using server::BatchLine;
 
 constexpr std::size_t kContext = 4096;
+constexpr std::size_t kLongestLine = std::size_t{1} << 30;
 
 struct BatchOptions {
   ComputeOptions compute;
@@ -47,9 +50,10 @@ class Batch final : public Command {
  public:
   explicit Batch(CLI::App& app) {
     add_adapters(app, options_.compute);
-    add_compute_options(app, options_.compute);
+    add_compute_options(app, options_.compute, fmt::format("{}", kContext));
     app.remove_option(app.get_option("MODEL"));
-    app.add_option("FILE", options_.input, "Requests, one a line, as OpenAI's Batch API has them")
+    app.add_option("FILE", options_.input,
+                   "Requests, one a line, as OpenAI's Batch API has them; -: stdin")
         ->required();
     add_model_flag(app, options_.compute.model);
     app.add_option("--out", options_.output, "File for the results, one a line")
@@ -60,7 +64,9 @@ class Batch final : public Command {
         "\"body\": {...}}; \"model\" in its body is the model's folder name, or that of a\n"
         "--lora. Requests that have a result in --out are not done again: after an interruption,\n"
         "give the same command. A result of another request with the same custom_id is an "
-        "error.\n\n"
+        "error.\n"
+        "When some requests were refused or failed the rest is answered, and the exit code is that "
+        "of\nthe first of them.\n\n"
         "Example:\n"
         "  sluice batch questions.jsonl --model /drive/Kimi-K3 --out answers.jsonl --ram 32G");
   }
@@ -70,57 +76,109 @@ class Batch final : public Command {
                              {{.flag = "--out", .path = options_.output, .is_continued = true}},
                              {options_.input}));
     ResultFile results(options_.output);
-    SLUICE_ASSIGN(const ResultFile::Known known, results.read());
-    SLUICE_ASSIGN(const std::string text, read_whole(options_.input, "FILE"));
-    SLUICE_ASSIGN(const std::vector<BatchLine> lines, read_lines(text, known));
+    SLUICE_TRY(results.read());
+    const std::size_t context = options_.compute.context.value_or(kContext);
+    most_values_ = server::most_body_values(context);
+    SLUICE_ASSIGN(const RequestFile requests,
+                  RequestFile::open(options_.input,
+                                    std::min(server::most_body_bytes(context), kLongestLine)));
+    SLUICE_TRY(find_open(requests, results));
+    results.forget();
     SLUICE_TRY(results.open());
     SLUICE_ASSIGN(StatisticsOutput statistics, StatisticsOutput::prepare(options_.compute));
     server::HostOptions host_options;
     host_options.engine = engine_options(options_.compute, kContext);
-    total_ = lines.size();
     SLUICE_ASSIGN(const auto host, server::Host::start(std::move(host_options)));
     Interrupts::watch();
-    ProgressLine progress(options_.compute.quiet);
-    Status status;
-    for (done_ = 0; status && done_ < total_; ++done_) {
-      status = answer(*host, lines[done_], results, progress);
-    }
-    progress.erase();
+    const Status status = answer_all(*host, requests, results);
     const Status written = statistics.write(host->worker().snapshot().engine);
     SLUICE_TRY(status);
-    log_note("{} of {} requests answered, {} known from before, {} refused or failed; {}", total_,
-             total_, known.size(), failed_, options_.output);
-    return written;
+    SLUICE_TRY(written);
+    return conclude();
   }
 
  private:
-  /// The lines that have no result yet.
-  Result<std::vector<BatchLine>> read_lines(const std::string& text,
-                                            const ResultFile::Known& known) const {
-    std::vector<BatchLine> lines;
-    std::set<std::string> names;
-    const std::size_t values =
-        server::most_body_values(options_.compute.context.value_or(kContext));
-    const auto take = [&](std::string_view line, std::size_t number) -> server::ApiStatus {
-      const std::string where = fmt::format("{}: line {}", options_.input, number);
-      SLUICE_ASSIGN(BatchLine each, server::read_batch_line(line, where, values));
-      if (!names.insert(each.custom_id).second) {
-        return server::refuse(where, "custom_id \"{}\" comes twice", each.custom_id);
+  /// Which lines have no result yet.
+  Status find_open(const RequestFile& requests, const ResultFile& results) {
+    std::deque<std::pair<NameDigest, RequestFile::Line>> names;
+    SLUICE_TRY(requests.for_each([&](const RequestFile::Line& at, std::string_view text) -> Status {
+      SLUICE_ASSIGN(const BatchLine line, parse(requests, at, text));
+      const NameDigest name = digest_of(line.custom_id);
+      names.emplace_back(name, at);
+      const KnownResult* const known = results.find(name);
+      if (known == nullptr) {
+        open_.push_back(at);
+        return {};
       }
-      const auto result = known.find(each.custom_id);
-      if (result == known.end()) {
-        lines.push_back(std::move(each));
-      } else if (result->second != server::result_id(id_of(each))) {
-        return server::refuse(where,
-                              "{} has a result for custom_id \"{}\", but of another request; give "
-                              "another --out, or the request another custom_id",
-                              options_.output, each.custom_id);
-      }
-      return {};
-    };
-    const server::ApiStatus read = server::for_each_line(text, take);
-    if (!read) return fail(ErrorKind::usage, "{}", read.error().message);
-    return lines;
+      ++known_;
+      if (known->status != 200) count_failure(kind_of(known->status));
+      return check_known(requests.place(at), line, *known);
+    }));
+    std::ranges::sort(names, {},
+                      [](const auto& each) { return std::pair(each.first, each.second.number); });
+    const auto twice = std::ranges::adjacent_find(
+        names, [](const auto& one, const auto& other) { return one.first == other.first; });
+    if (twice == names.end()) return {};
+    const RequestFile::Line& at = std::next(twice)->second;
+    SLUICE_ASSIGN(const std::string text, requests.read(at));
+    SLUICE_ASSIGN(const BatchLine line, parse(requests, at, text));
+    return fail(ErrorKind::usage, "{}: custom_id \"{}\" comes twice", requests.place(at),
+                line.custom_id);
+  }
+
+  Result<BatchLine> parse(const RequestFile& requests, const RequestFile::Line& at,
+                          std::string_view text) const {
+    auto line = server::read_batch_line(text, requests.place(at), most_values_);
+    if (!line) return fail(ErrorKind::usage, "{}", line.error().message);
+    return std::move(*line);
+  }
+
+  /// A result must be that of this request.
+  Status check_known(const std::string& place, const BatchLine& line,
+                     const KnownResult& known) const {
+    const std::string id = server::result_id(id_of(line));
+    if (known.id == store::checksum_of(std::as_bytes(std::span(id)))) return {};
+    return fail(ErrorKind::usage,
+                "{}: {} has a result for custom_id \"{}\", but of another request; give another "
+                "--out, or the request another custom_id",
+                place, options_.output, line.custom_id);
+  }
+
+  Status answer_all(server::Host& host, const RequestFile& requests, ResultFile& results) {
+    ProgressLine progress(options_.compute.quiet);
+    Status status;
+    for (done_ = 0; status && done_ < open_.size(); ++done_) {
+      status = answer_at(host, requests, open_[done_], results, progress);
+    }
+    progress.erase();
+    return status;
+  }
+
+  Status answer_at(server::Host& host, const RequestFile& requests, const RequestFile::Line& at,
+                   ResultFile& results, ProgressLine& progress) {
+    SLUICE_ASSIGN(const std::string text, requests.read(at));
+    SLUICE_ASSIGN(const BatchLine line, parse(requests, at, text));
+    return answer(host, line, results, progress);
+  }
+
+  /// A request without an answer is no success, whenever it failed.
+  Status conclude() const {
+    const std::size_t total = known_ + open_.size();
+    log_note("{} of {} requests have an answer, {} do not; {} were known from before; {}",
+             total - failed_, total, failed_, known_, options_.output);
+    if (failed_ == 0) return {};
+    return fail(first_failure_, "{} of {} requests got no answer; {} says why", failed_, total,
+                options_.output);
+  }
+
+  void count_failure(ErrorKind kind) {
+    if (failed_++ == 0) first_failure_ = kind;
+  }
+
+  /// Of a result from before only the status is known.
+  static ErrorKind kind_of(int status) {
+    if (status == 503) return ErrorKind::memory;
+    return status >= 500 ? ErrorKind::number : ErrorKind::usage;
   }
 
   Status answer(server::Host& host, const BatchLine& line, ResultFile& results,
@@ -130,7 +188,8 @@ class Batch final : public Command {
     const std::string id = id_of(line);
     const auto asked = server::read_asked(line.url, line.body, host.model(), id, seed);
     if (!asked) {
-      ++failed_;
+      const bool is_too_long = asked.error().code == "context_length_exceeded";
+      count_failure(is_too_long ? ErrorKind::memory : kind_of(asked.error().status));
       return results.add(server::batch_result(id, name, asked.error().status,
                                               server::openai_error(asked.error())));
     }
@@ -160,14 +219,14 @@ class Batch final : public Command {
   Status fail_one(const Error& error, const std::string& id, const std::string& name,
                   ResultFile& results) {
     if (error.kind == ErrorKind::drive) return tl::unexpected(error);
-    ++failed_;
+    count_failure(error.kind);
     const server::ApiError api = server::to_api_error(error);
     return results.add(server::batch_result(id, name, api.status, server::openai_error(api)));
   }
 
   void show(const server::WorkerStatus& now, ProgressLine& progress) const {
     if (!progress.is_due()) return;
-    std::string text = fmt::format("request {} of {}: ", done_ + 1, total_);
+    std::string text = fmt::format("request {} of {}: ", done_ + 1, open_.size());
     if (now.phase == server::WorkerStatus::Phase::prefill) {
       text += fmt::format("prompt, {} of {} tokens", now.prompt_done, now.prompt_tokens);
     } else {
@@ -177,17 +236,20 @@ class Batch final : public Command {
     if (now.left_s) text += fmt::format(", at most {} left", format_seconds(*now.left_s));
     if (done_ > 0) {
       const double each = seconds_since(start_) / static_cast<double>(done_);
-      text +=
-          fmt::format(", {} for all", format_seconds(each * static_cast<double>(total_ - done_)));
+      const auto left = static_cast<double>(open_.size() - done_);
+      text += fmt::format(", {} for all", format_seconds(each * left));
     }
     progress.show(text);
   }
 
   BatchOptions options_;
   const Clock::time_point start_ = Clock::now();
-  std::size_t total_ = 0;
+  std::size_t most_values_ = 0;
+  std::deque<RequestFile::Line> open_;  // a deque: growing needs no second copy
+  std::size_t known_ = 0;
   std::size_t done_ = 0;
   std::size_t failed_ = 0;
+  ErrorKind first_failure_ = ErrorKind::usage;
 };
 
 }  // namespace

@@ -1,14 +1,20 @@
 #include "cli/result_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <iterator>
 #include <optional>
+#include <span>
+#include <string>
 #include <system_error>
 
+#include "store/checksum.h"
 #include "text/json.h"
 
 namespace sluice::cli {
@@ -24,37 +30,49 @@ bool may_be_begun(std::string_view rest) {
   return rest.substr(0, common) == kStart.substr(0, common);
 }
 
-struct KnownResult {
-  std::string custom_id;
-  std::string id;
-};
+std::uint64_t checksum_of(std::string_view text) {
+  return store::checksum_of(std::as_bytes(std::span(text)));
+}
 
 std::optional<KnownResult> read_result(std::string_view line) {
   const auto json = text::parse_json(line, "a result", ErrorKind::usage);
   if (!json || !json->is_object() || !json->contains("response")) return std::nullopt;
-  const auto text_of = [&](const char* key) -> std::optional<std::string> {
+  const auto text_of = [&](const char* key) -> const std::string* {
     const auto at = json->find(key);
-    if (at == json->end() || !at->is_string()) return std::nullopt;
-    return at->get<std::string>();
+    return at == json->end() ? nullptr : at->get_ptr<const std::string*>();
   };
-  const auto name = text_of("custom_id");
-  const auto id = text_of("id");
-  if (!name || !id) return std::nullopt;
-  return KnownResult{*name, *id};
+  const std::string* const name = text_of("custom_id");
+  const std::string* const id = text_of("id");
+  if (name == nullptr || id == nullptr) return std::nullopt;
+  KnownResult result = {.name = digest_of(*name), .id = checksum_of(*id)};
+  const text::Json& response = json->at("response");
+  if (response.is_object() && response.contains("status_code")) {
+    const text::Json& status = response.at("status_code");
+    if (status.is_number_integer()) result.status = status.get<int>();
+  }
+  return result;
 }
 
 }  // namespace
+
+NameDigest digest_of(std::string_view custom_id) {
+  return {checksum_of(custom_id), checksum_of("custom_id " + std::string(custom_id))};
+}
 
 ResultFile::~ResultFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-Result<ResultFile::Known> ResultFile::read() {
+Status ResultFile::read() {
   std::error_code ignored;
   const fs::file_status there = fs::status(path_, ignored);
   is_regular_ = !fs::exists(there) || fs::is_regular_file(there);
-  Known known;
-  if (!fs::is_regular_file(there)) return known;  // a device or a pipe remembers nothing
+  if (!fs::is_regular_file(there)) return {};  // a device or a pipe remembers nothing
+  SLUICE_TRY(open_and_lock(0));
+  return read_lines();
+}
+
+Status ResultFile::read_lines() {
   std::ifstream in(path_, std::ios::binary);
   if (!in) return failed(ErrorKind::usage, "cannot be read");
   std::string line;
@@ -66,20 +84,52 @@ Result<ResultFile::Known> ResultFile::read() {
                   path_.string(), number);
     }
     if (!result) break;
-    known[result->custom_id] = result->id;
+    known_.push_back(*result);
     sound_bytes_ += line.size() + 1;
   }
   if (in.bad()) return failed(ErrorKind::drive, "cannot be read");
-  return known;
+  std::ranges::stable_sort(known_, {}, &KnownResult::name);
+  return {};
 }
 
+const KnownResult* ResultFile::find(const NameDigest& name) const {
+  const auto behind = std::ranges::upper_bound(known_, name, {}, &KnownResult::name);
+  if (behind == known_.begin() || std::prev(behind)->name != name) return nullptr;
+  return &*std::prev(behind);
+}
+
+void ResultFile::forget() { known_ = {}; }
+
 Status ResultFile::open() {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND, 0644);
-  if (descriptor_ < 0) return failed(ErrorKind::usage, "cannot be opened");
+  if (descriptor_ < 0) {
+    SLUICE_TRY(open_and_lock(O_CREAT));
+    struct stat status {};
+    if (is_regular_ && ::fstat(descriptor_, &status) == 0 && status.st_size > 0) {
+      return taken();  // made and filled since read()
+    }
+  }
   if (is_regular_ && ::ftruncate(descriptor_, static_cast<off_t>(sound_bytes_)) != 0) {
     return failed(ErrorKind::drive, "cannot be cut to its whole lines");
   }
   return {};
+}
+
+Status ResultFile::open_and_lock(int flags) {
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_APPEND | flags, 0644);
+  if (descriptor_ < 0) return failed(ErrorKind::usage, "cannot be opened");
+  while (is_regular_ && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EWOULDBLOCK) return taken();
+    break;  // a file system without locks
+  }
+  return {};
+}
+
+tl::unexpected<Error> ResultFile::taken() const {
+  return fail(ErrorKind::usage,
+              "--out: {}: another sluice batch is writing into this file; wait until it has ended, "
+              "or give another file",
+              path_.string());
 }
 
 Status ResultFile::add(std::string_view line) {

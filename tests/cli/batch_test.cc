@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <fstream>
 #include <map>
 #include <thread>
 
@@ -62,6 +63,31 @@ TEST(Batch, HasOneResultForEachRequestAfterAnyNumberOfKills) {
   const Finished last = run_program(arguments("killed.jsonl"));
   EXPECT_EQ(last.exit_code, 0) << last.err;
   EXPECT_EQ(results_of(folder / "killed.jsonl"), expected);
+}
+
+TEST(Batch, TheSecondAtATimeIsRefused) {
+  const Folder folder;
+  write_file(folder / "in.jsonl", requests());
+  const std::vector<std::string> arguments = {"batch", folder / "in.jsonl", "--model", kNano,
+                                              "--out", folder / "out.jsonl"};
+  const auto written = [&] {
+    std::error_code error;
+    const std::uintmax_t size = fs::file_size(folder / "out.jsonl", error);
+    return error ? 0 : size;
+  };
+  for (const bool is_there : {false, true}) {  // the file of results, when both begin
+    const std::uintmax_t before = written();
+    Program first(arguments);
+    while (written() == before) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ::kill(first.pid(), SIGSTOP);  // in the middle of it, however fast it is
+    const Finished second = run_program(arguments);
+    ::kill(first.pid(), is_there ? SIGCONT : SIGKILL);
+    EXPECT_EQ(second.exit_code, 2) << second.err;
+    EXPECT_NE(second.err.find("another sluice batch is writing into this file"), std::string::npos)
+        << second.err;
+    EXPECT_EQ(first.finish().exit_code, is_there ? 0 : 137);
+  }
+  EXPECT_EQ(results_of(folder / "out.jsonl").size(), static_cast<std::size_t>(kRequests));
 }
 
 TEST(Batch, ReportsWhatIsWrongByLine) {
@@ -141,6 +167,72 @@ TEST(Batch, KnowsThatARequestHasChanged) {
   EXPECT_NE(changed.err.find("line 1"), std::string::npos) << changed.err;
   EXPECT_NE(changed.err.find("\"a\", but of another request"), std::string::npos) << changed.err;
   EXPECT_EQ(read_file(folder / "out"), both);
+}
+
+TEST(Batch, EndsWithTheCodeOfTheFirstRequestThatGotNoAnswer) {
+  const Folder folder;
+  Json bad = line_of("bad", "x");
+  bad["body"]["temperature"] = -1;
+  Json longer = line_of("longer", "Alice");
+  longer["body"]["max_tokens"] = 1;
+  longer["body"]["prompt"] = std::vector<int>(5000, 1);
+  write_file(folder / "in", line_of("a", "Alice").dump() + "\n" + bad.dump() + "\n" +
+                                longer.dump() + "\n" + line_of("b", "Ahab").dump() + "\n");
+  const Finished run = answer(folder / "in", folder / "out");
+  EXPECT_EQ(run.exit_code, 2) << run.err;
+  EXPECT_NE(run.err.find("2 of 4 requests have an answer, 2 do not; 0 were known from before"),
+            std::string::npos)
+      << run.err;
+  EXPECT_NE(run.err.find("error: 2 of 4 requests got no answer; " + (folder / "out")),
+            std::string::npos)
+      << run.err;
+  EXPECT_EQ(lines_of(read_file(folder / "out")), 4u);
+
+  // Nothing is left to do, which makes no answer of a refusal. Quiet or not, it is said.
+  const Finished again =
+      run_program({"batch", folder / "in", "--model", kNano, "--out", folder / "out", "-q"});
+  EXPECT_EQ(again.exit_code, 2) << again.err;
+  EXPECT_NE(again.err.find("2 of 4 requests got no answer"), std::string::npos) << again.err;
+  EXPECT_EQ(lines_of(read_file(folder / "out")), 4u);
+
+  write_file(folder / "in", longer.dump() + "\n");
+  EXPECT_EQ(answer(folder / "in", folder / "out2").exit_code, 4);
+}
+
+TEST(Batch, ReadsALongFileOfRequestsWithinItsMemory) {
+  const Folder folder;
+  std::ofstream file(folder / "in");  // this process must not hold it either: it counts, too
+  for (int i = 0; i < 200; ++i) {
+    Json line = line_of("request-" + std::to_string(i), "Alice");
+    line["body"]["metadata"] = std::string(500'000, 'x');
+    file << line << '\n';
+  }
+  file << line_of("request-3", "Alice") << '\n';
+  file.close();
+  const std::vector<std::string> arguments = {"batch", folder / "in",  "--model", kNano,
+                                              "--out", folder / "out", "--ram",   "64M"};
+  const Finished twice = run_program(arguments);
+  EXPECT_EQ(twice.exit_code, 2) << twice.err;
+  EXPECT_NE(twice.err.find("line 201: custom_id \"request-3\" comes twice"), std::string::npos)
+      << twice.err;
+  write_file(folder / "in", "");
+  fs::resize_file(folder / "in", 200'000'000);  // one line, of nothing
+  const Finished endless = run_program(arguments);
+  EXPECT_EQ(endless.exit_code, 2) << endless.err;
+  EXPECT_NE(endless.err.find("line 1: longer than"), std::string::npos) << endless.err;
+#ifndef SLUICE_MEMORY_OF_OTHERS
+  EXPECT_LT(twice.peak_rss_bytes, 64u << 20);
+  EXPECT_LT(endless.peak_rss_bytes, 64u << 20);
+#endif
+  EXPECT_FALSE(fs::exists(folder / "out"));
+}
+
+TEST(Batch, TakesItsRequestsFromAPipe) {
+  const Folder folder;
+  const Finished run = run_program({"batch", "-", "--model", kNano, "--out", folder / "out"},
+                                   line_of("a", "Alice").dump());
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(results_of(folder / "out").size(), 1u);
 }
 
 TEST(Batch, SaysThatADeviceIsFull) {
