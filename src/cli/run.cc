@@ -135,7 +135,10 @@ class Run final : public Command {
     add_answer_options(app, kMaxNew, options_.answer);
     app.add_option(
            "--json-schema", options_.json_schema,
-           "Hold the answer to JSON that fits the schema in FILE; the model is not told of it")
+           "Hold the answer to JSON that fits the schema in FILE; the model is not told of it. "
+           "What "
+           "--max-new or --ctx cuts off is no whole value: stderr says so, and finish_reason of "
+           "--json is length or context")
         ->type_name("FILE")
         ->group("Answer");
     CLI::Option* chat =
@@ -284,7 +287,9 @@ class Run final : public Command {
       written.push_back(id);
       return answer.push(id);
     };
-    return engine::generate(engine, sequence, ids_, options, on_token, counts);
+    auto generated = engine::generate(engine, sequence, ids_, options, on_token, counts);
+    is_whole_ = !constraint || constraint->may_end();
+    return generated;
   }
 
   /// Says why the answer ended if that is not plain. An answer of nothing is an error, unless ids
@@ -303,6 +308,11 @@ class Run final : public Command {
                                                          engine.options().context),
                   options_.style.thinking ? kNoThinking : "");
     }
+    if (was_cut && !is_whole_) {
+      log_warning("the JSON of --json-schema is cut off and no whole value: give {} more room",
+                  reason == Reason::length ? fmt::format("--max-new {}", options_.answer.max_new)
+                                           : "--ctx");
+    }
     if (reason == Reason::context) {
       log_note("the context of {} positions is full; --ctx N gives more room, up to {}",
                engine.options().context, engine.shape().max_positions);
@@ -317,6 +327,7 @@ class Run final : public Command {
   std::vector<std::int32_t> ids_;
   text::AnswerGrammar grammar_;
   std::optional<text::TokenIndex> token_index_;
+  bool is_whole_ = true;  // the JSON of --json-schema
 };
 
 }  // namespace

@@ -30,6 +30,8 @@ class TokenConstraint {
   bool ends(std::int32_t id) const;
   /// Takes a token that was allowed and does not end the answer.
   Status push(std::int32_t id);
+  /// Whether the answer is whole as it stands.
+  bool may_end() const { return state_.may_end(); }
   /// Nothing can follow but the end.
   bool is_over() const { return state_.must_end(); }
 

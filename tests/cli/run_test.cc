@@ -97,6 +97,27 @@ TEST(Run, HoldsAnAnswerToASchemaOfManyEqualAlternatives) {
   EXPECT_EQ(run.out, "\"aye\"");
 }
 
+TEST(Run, SaysThatTheJsonOfASchemaIsCutOff) {
+  const Folder folder;
+  write_file(folder / "schema.json", R"({"type":"array","items":{"const":"aye"},"minItems":9})");
+  const std::vector<std::string> arguments = {
+      "run", kNano, "-p", "x", "--json-schema", folder / "schema.json", "--max-new"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), arguments.begin(), arguments.end());
+    return run_program(more);
+  };
+  const std::string note = "the JSON of --json-schema is cut off and no whole value";
+  const Finished cut = with({"3", "--quiet"});
+  EXPECT_EQ(cut.exit_code, 0) << cut.err;
+  EXPECT_NE(cut.err.find(note), std::string::npos) << cut.err;
+  EXPECT_NE(cut.err.find("--max-new 3"), std::string::npos) << cut.err;
+  const Finished told = with({"3", "--json"});
+  EXPECT_EQ(Json::parse(told.out).at("finish_reason"), "length");
+  const Finished whole = with({"200"});
+  EXPECT_GE(Json::parse(whole.out).size(), 9u);
+  EXPECT_EQ(whole.err.find(note), std::string::npos) << whole.err;
+}
+
 TEST(Run, TakesItsPromptFromAFileAndFromStdin) {
   const Folder folder;
   const Json prompt = night();
