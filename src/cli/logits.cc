@@ -97,6 +97,7 @@ class Logits final : public Command {
  public:
   explicit Logits(CLI::App& app) {
     add_prompt_options(app, options_.prompt);
+    app.get_option("--prompt")->description("The text");
     const std::string group = "Files to write (.npy, format 1.0)";
     app.add_option("--out", options_.out, "Logits: float32 [positions, vocabulary]")
         ->required()
@@ -121,10 +122,12 @@ class Logits final : public Command {
   Status execute() override {
     SLUICE_TRY(check_files());
     SLUICE_ASSIGN(const std::uint32_t adapter, chosen_adapter(options_.compute));
-    SLUICE_ASSIGN(const std::vector<std::int32_t> ids,
-                  prompt_ids(options_.prompt, options_.compute.model));
+    SLUICE_ASSIGN(
+        const std::vector<std::int32_t> ids,
+        prompt_ids(options_.prompt, options_.compute.model, size_check(options_.compute)));
     SLUICE_ASSIGN(StatisticsOutput statistics, StatisticsOutput::prepare(options_.compute));
     engine::EngineOptions engine_asked = engine_options(options_.compute, ids.size());
+    engine_asked.prompt = ids.size();
     engine_asked.all_logits = true;
     SLUICE_ASSIGN(const auto engine, engine::Engine::open(engine_asked));
     Interrupts::watch();

@@ -8,6 +8,7 @@
 #include "cli/adapter_options.h"
 #include "cli/command.h"
 #include "cli/compute_options.h"
+#include "cli/flags.h"
 #include "cli/interrupts.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -52,11 +53,10 @@ class Perplexity final : public Command {
  public:
   explicit Perplexity(CLI::App& app) {
     add_prompt_options(app, prompt_);
-    app.add_option("--window", window_,
-                   "Tokens of a window. Each window is read from an empty context; all its tokens "
-                   "but the first are foretold")
-        ->check(CLI::Range(std::size_t{2}, std::size_t{1} << 20))
-        ->capture_default_str();
+    app.get_option("--prompt")->description("The text to measure");
+    add_count(app, "--window", window_, 2, std::size_t{1} << 20,
+              "Tokens of a window, from 2 on. Each window is read from an empty context; all its "
+              "tokens but the first are foretold; default: 512");
     app.add_flag("--json", json_, "Print one JSON object");
     add_one_adapter(app, compute_);
     add_compute_options(app, compute_);
@@ -69,13 +69,15 @@ class Perplexity final : public Command {
 
   Status execute() override {
     SLUICE_ASSIGN(adapter_, chosen_adapter(compute_));
-    SLUICE_ASSIGN(const std::vector<std::int32_t> ids, prompt_ids(prompt_, compute_.model));
+    SLUICE_ASSIGN(const std::vector<std::int32_t> ids,
+                  prompt_ids(prompt_, compute_.model, memory_check(compute_)));
     if (ids.size() < 2) {
-      return fail(ErrorKind::usage,
-                  "the text has {} tokens; two are the least that can be foretold", ids.size());
+      return fail(ErrorKind::usage, "the text has {}; two are the least that can be foretold",
+                  ids.empty() ? "no token" : "one token");
     }
     SLUICE_ASSIGN(StatisticsOutput statistics, StatisticsOutput::prepare(compute_));
     engine::EngineOptions asked = engine_options(compute_, std::min(window_, ids.size()));
+    asked.prompt = std::min(window_, ids.size());
     asked.all_logits = true;
     SLUICE_ASSIGN(const auto engine, engine::Engine::open(asked));
     Interrupts::watch();

@@ -1,6 +1,7 @@
 #include "cli/prompt.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,8 @@ namespace sluice::cli {
 namespace {
 
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
+constexpr std::size_t kLongBytes = std::size_t{256} << 10;  // a check reads files of the model
+constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 
 class OpenFile {
  public:
@@ -32,6 +35,13 @@ class OpenFile {
   int descriptor_;
 };
 
+/// What a file has, as far as that is known before it is read.
+std::uint64_t regular_size(int descriptor) {
+  struct stat status {};
+  const bool is_known = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+  return is_known ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
 }  // namespace
 
 void add_prompt_options(CLI::App& app, PromptOptions& options) {
@@ -45,13 +55,25 @@ void add_prompt_options(CLI::App& app, PromptOptions& options) {
   add_ids(app, "--ids", options.ids, "Token ids instead of a text")->group(group);
 }
 
-Result<std::string> read_whole(const std::string& path, const std::string& flag, std::size_t most) {
+Result<std::string> read_whole(const std::string& path, const std::string& flag, std::size_t most,
+                               const SizeCheck& check) {
   const OpenFile file(path);
   if (file.descriptor() < 0) {
     return fail(ErrorKind::usage, "{}: {}: cannot be opened: {}", flag, path,
                 std::generic_category().message(errno));
   }
+  const auto check_size = [&](std::uint64_t bytes) -> Status {
+    if (bytes > most) {
+      return fail(ErrorKind::usage, "{}: {}: longer than {}, the most that is read", flag, path,
+                  format_size(most));
+    }
+    return check && bytes > kLongBytes ? check(bytes) : Status{};
+  };
+  const std::uint64_t known = regular_size(file.descriptor());
+  SLUICE_TRY(check_size(known));
   std::string text;
+  // Room that is not written to is none: only so a text never moves, and is never there twice.
+  text.reserve((known > 0 ? known : most) + kPieceBytes);
   while (true) {
     const std::size_t size = text.size();
     text.resize(size + kPieceBytes);
@@ -63,14 +85,11 @@ Result<std::string> read_whole(const std::string& path, const std::string& flag,
       return fail(ErrorKind::usage, "{}: {}: cannot be read: {}", flag, path,
                   std::generic_category().message(error));
     }
-    if (text.size() > most) {
-      return fail(ErrorKind::usage, "{}: {}: longer than {}, the most that is read", flag, path,
-                  format_size(most));
-    }
+    SLUICE_TRY(check_size(text.size()));
   }
 }
 
-Result<std::string> read_prompt(const PromptOptions& options) {
+Result<std::string> read_prompt(const PromptOptions& options, const SizeCheck& check) {
   const int sources =
       (options.text ? 1 : 0) + (options.file ? 1 : 0) + (options.ids.empty() ? 0 : 1);
   if (sources != 1) {
@@ -81,7 +100,7 @@ Result<std::string> read_prompt(const PromptOptions& options) {
   if (!options.has_text()) return std::string();
   std::string text;
   if (options.file) {
-    SLUICE_ASSIGN(text, read_whole(*options.file, "-f"));
+    SLUICE_ASSIGN(text, read_whole(*options.file, "-f", kMostBytes, check));
   } else {
     text = *options.text;
   }

@@ -165,7 +165,7 @@ class Run final : public Command {
     SLUICE_TRY(text::validate(options_.answer.sampling));
     SLUICE_ASSIGN(adapter_, chosen_adapter(options_.compute));
     SLUICE_TRY(check_outputs(options_.compute, {}, {options_.prompt.file.value_or("-")}));
-    SLUICE_ASSIGN(std::string prompt, read_prompt(options_.prompt));
+    SLUICE_ASSIGN(std::string prompt, read_prompt(options_.prompt, size_check(options_.compute)));
     if (options_.chat && !options_.prompt.has_text()) {
       return fail(ErrorKind::usage, "--chat needs a text (-p or -f), not --ids");
     }
@@ -176,6 +176,7 @@ class Run final : public Command {
     SLUICE_ASSIGN(StatisticsOutput statistics, StatisticsOutput::prepare(options_.compute));
     const std::size_t context = ids_.size() + options_.answer.max_new;
     engine::EngineOptions opening = engine_options(options_.compute, context);
+    opening.prompt = ids_.size();
     if (grammar_.grammar) {
       opening.reserve += text::TokenConstraint::most_bytes(tokenizer_->vocabulary());
     }

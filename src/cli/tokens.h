@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/compute_options.h"
 #include "cli/prompt.h"
 #include "model/network.h"
 #include "text/stop_ids.h"
@@ -26,6 +27,13 @@ Result<std::vector<std::int32_t>> end_ids(const text::Tokenizer* tokenizer,
 /// The ids of a prompt as it stands: those given, or those of its text, begun as the model wants
 /// it.
 Result<std::vector<std::int32_t>> prompt_ids(const PromptOptions& prompt,
-                                             const std::filesystem::path& model);
+                                             const std::filesystem::path& model,
+                                             const SizeCheck& check);
+
+/// Refuses a text that is too long for memory by its size alone: no token is longer than the
+/// vocabulary's longest. `options` must outlive it.
+SizeCheck memory_check(const ComputeOptions& options);
+/// The same for one that has to fit into the context, too.
+SizeCheck size_check(const ComputeOptions& options);
 
 }  // namespace sluice::cli

@@ -111,20 +111,24 @@ class Engine::Watcher final : public model::PassObserver {
 };
 
 Status Engine::check_room(const model::SequenceState& sequence, std::size_t tokens) const {
-  const std::size_t length = sequence.length() + tokens;
-  if (length <= sequence.context()) return {};
-  const std::string after =
-      sequence.length() > 0 ? fmt::format(" after {}", sequence.length()) : std::string();
-  if (length > shape().max_positions) {
+  return check_length(sequence.length(), tokens, sequence.context(), shape());
+}
+
+Status check_length(std::size_t before, std::size_t tokens, std::size_t context,
+                    const model::Shape& shape) {
+  const std::size_t length = before + tokens;
+  if (length <= context) return {};
+  const std::string after = before > 0 ? fmt::format(" after {}", before) : std::string();
+  if (length > shape.max_positions) {
     return fail(ErrorKind::memory,
                 "{} tokens{} do not fit: this model was made for at most {} positions; shorten the "
                 "text, nothing of it is cut",
-                tokens, after, shape().max_positions);
+                tokens, after, shape.max_positions);
   }
   return fail(ErrorKind::memory,
               "{} tokens{} do not fit into the context of {}; --ctx {} is the least that holds "
               "them",
-              tokens, after, sequence.context(), length);
+              tokens, after, context, length);
 }
 
 Result<std::span<const float>> Engine::feed(model::SequenceState& sequence,

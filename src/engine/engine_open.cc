@@ -149,7 +149,9 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
   const std::unique_ptr<io::Reader>& reader = reading.reader;
   SLUICE_ASSIGN(OpenModel model, open_model(options, reading.reader));
   choose_cache(options, *model.architecture);
-  SLUICE_ASSIGN(options.context, context_for(options, model.architecture->shape()));
+  const model::Shape& shape = model.architecture->shape();
+  SLUICE_ASSIGN(options.context, context_for(options, shape));
+  SLUICE_TRY(check_length(0, options.prompt, options.context, shape));
   // The directory of names is gone; what it held must not count against the budget.
   malloc_trim(0);
 

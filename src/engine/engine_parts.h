@@ -43,4 +43,8 @@ struct Engine::Parts {
   const std::optional<std::uint64_t> storage_before = storage_bytes_read();
 };
 
+/// Whether `tokens` more than `before` fit into `context` positions of the model.
+Status check_length(std::size_t before, std::size_t tokens, std::size_t context,
+                    const model::Shape& shape);
+
 }  // namespace sluice::engine

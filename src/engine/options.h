@@ -46,6 +46,9 @@ struct EngineOptions {
   /// The user asked for just this context: more than the model was made for is refused. Otherwise
   /// it is shortened to what the model can do.
   bool context_is_asked = false;
+  /// Positions that will be fed to an empty sequence. Where the context has no room for them, that
+  /// is said before anything about memory.
+  std::size_t prompt = 0;
   /// How keys, values and latents are kept: f32, bf16 or q8_0. All but f32 round, and change
   /// results.
   kernels::WeightFormat cache_format = kernels::WeightFormat::f32;

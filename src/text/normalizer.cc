@@ -91,6 +91,23 @@ Result<std::string> Normalizer::apply(std::string_view utf8, bool begins) const 
   return text;
 }
 
+std::optional<std::size_t> Normalizer::most_shrinking() const {
+  // A letter of mathematics has four bytes and becomes an ASCII letter; compositions shrink less.
+  constexpr std::size_t kOfNormalForms = 4;
+  std::size_t most = 1;
+  for (const Step& step : steps_) {
+    if (std::holds_alternative<NormalForm>(step)) {
+      most *= kOfNormalForms;
+    } else if (const auto* replace = std::get_if<Replace>(&step)) {
+      if (replace->to.empty()) return std::nullopt;
+      most *= (replace->from.size() + replace->to.size() - 1) / replace->to.size();
+    } else if (!std::holds_alternative<Prepend>(step)) {
+      return std::nullopt;
+    }
+  }
+  return most;
+}
+
 std::uint64_t Normalizer::memory_bytes() const {
   std::uint64_t sum = steps_.capacity() * sizeof(Step);
   for (const Step& step : steps_) {

@@ -1,8 +1,10 @@
 // What a tokenizer does to a text before it cuts it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -46,6 +48,8 @@ class Normalizer {
 
   void add(Step step) { steps_.push_back(std::move(step)); }
   bool does_nothing() const { return steps_.empty(); }
+  /// How many times fewer bytes a text may become at most; nothing where that has no bound.
+  std::optional<std::size_t> most_shrinking() const;
 
   /// A text, or what of one lies between two special tokens. `begins`: it is the begin of the text.
   Result<std::string> apply(std::string_view utf8, bool begins) const;

@@ -1,5 +1,6 @@
 #include "text/split.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 
@@ -140,6 +141,11 @@ Status Splitter::split_with(std::size_t index, std::string_view text,
   }
   SLUICE_TRY(joiner.take(text.substr(from), false));
   return joiner.flush();
+}
+
+bool Splitter::may_remove() const {
+  return std::ranges::any_of(
+      steps_, [](const Step& step) { return step.cut.matches == Cut::Matches::removed; });
 }
 
 std::uint64_t Splitter::memory_bytes() const {

@@ -48,6 +48,9 @@ class Splitter {
   /// Fails only if PCRE2 reaches one of the limits of Expression.
   Status split(std::string_view text, FunctionRef<void(std::string_view)> piece) const;
 
+  /// Whether pieces may be less than the text.
+  bool may_remove() const;
+
   std::uint64_t memory_bytes() const;
 
  private:

@@ -1,5 +1,6 @@
 #include "text/tokenizer.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -115,10 +116,20 @@ Result<std::vector<std::int32_t>> Tokenizer::encode(std::string_view utf8, Speci
 }
 
 Result<std::vector<std::int32_t>> Tokenizer::encode_prompt(std::string_view utf8) const {
-  SLUICE_ASSIGN(const std::vector<std::int32_t> ids, encode(utf8, Special::as_text));
-  std::vector<std::int32_t> all = prefix_;
-  all.insert(all.end(), ids.begin(), ids.end());
-  return all;
+  SLUICE_ASSIGN(std::vector<std::int32_t> ids, encode(utf8, Special::as_text));
+  ids.insert(ids.begin(), prefix_.begin(), prefix_.end());
+  return ids;
+}
+
+std::optional<std::size_t> Tokenizer::longest_token() const {
+  const std::optional<std::size_t> shrinking = normalizer_.most_shrinking();
+  if (!shrinking || splitter_.may_remove()) return std::nullopt;
+  if (unknown_ && unknown_->unknown >= 0 && unknown_->fused) return std::nullopt;
+  std::size_t longest = 4;  // of a character that is unknown
+  for (std::size_t id = 0; id < vocabulary(); ++id) {
+    longest = std::max(longest, bytes_of(static_cast<std::int32_t>(id)).size());
+  }
+  return longest * *shrinking;
 }
 
 /// Tokens by their spelling where they may be, and what lies between them.

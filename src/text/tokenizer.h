@@ -83,6 +83,9 @@ class Tokenizer {
   /// Number of ids, special ones included: ids are 0 .. vocabulary() - 1.
   std::size_t vocabulary() const { return vocabulary_.size(); }
 
+  /// The most bytes of a text that one token stands for; nothing where that has no bound.
+  std::optional<std::size_t> longest_token() const;
+
   /// The text of ids: their bytes joined, each invalid UTF-8 sequence replaced by U+FFFD; without
   /// the space that the tokenizer put before a text.
   std::string decode(std::span<const std::int32_t> ids) const;

@@ -279,6 +279,45 @@ TEST(Memory, TooLittleIsRefusedWithTheSmallestThatWorks) {
   expect_failure(with_ram(std::to_string(smallest - 2) + "M"), 4, {"--ram"});
 }
 
+TEST(Memory, APromptThatNeverFitsIsRefusedBeforeMoreMemoryIsAskedFor) {
+  std::string ids = "1";
+  for (int i = 1; i < 4097; ++i) ids += ",1";
+  const Finished run = run_program({"run", kNano, "--ids", ids, "--ram", "2M"});
+  expect_failure(run, 4, {"4097 tokens", "at most 4096 positions"});
+  EXPECT_EQ(run.err.find("--ram"), std::string::npos) << run.err;
+}
+
+/// A file of this many bytes that this process need not hold.
+void write_long(const std::string& path, std::uintmax_t bytes) {
+  write_file(path, "");
+  fs::resize_file(path, bytes);
+}
+
+TEST(Memory, ALongTextIsRefusedByItsSizeAlone) {
+  const Folder folder;
+  const std::string text = folder / "text";
+  std::vector<Finished> runs;
+  const auto refused = [&](const std::vector<std::string>& arguments, int code,
+                           const std::vector<std::string>& needles) {
+    runs.push_back(run_program(arguments));
+    expect_failure(runs.back(), code, needles);
+  };
+  write_long(text, 60'000'000);
+  refused({"run", kNano, "-f", text, "--ctx", "100", "--ram", "21M"}, 4,
+          {"57.2 MiB of text are at least", "the context of 100 (--ctx)"});
+  refused({"run", kNano, "-f", text, "--ram", "64M"}, 4, {"at most 4096 positions"});
+  refused({"logits", kNano, "-f", text, "--out", folder / "l.npy"}, 4, {"at most 4096 positions"});
+  refused({"perplexity", kNano, "-f", text, "--ram", "40M"}, 4, {"--ram 40.0 MiB"});
+  write_long(text, 100'000'000);
+  refused({"run", kNano, "-f", text}, 2, {"longer than 64.0 MiB"});
+  refused({"tokenize", kNano, "-f", text}, 2, {"longer than 64.0 MiB"});
+  runs.push_back(run_program({"run", kNano, "-f", "-"}, std::string(2'000'000, 'a')));
+  expect_failure(runs.back(), 4, {"at most 4096 positions"});
+#ifndef SLUICE_MEMORY_OF_OTHERS
+  for (const Finished& run : runs) EXPECT_LT(run.peak_rss_bytes, 40u << 20) << run.err;
+#endif
+}
+
 TEST(Memory, TheRefusalSaysWhatItWasAskedFor) {
   const std::vector<std::string> arguments = {"run", kNano, "--ids", "1", "--print-ids"};
   const auto with = [&](std::vector<std::string> more) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "text/json.h"
 #include "text/pre_tokenizers.h"
@@ -36,6 +37,23 @@ class Steps : public ::testing::TestWithParam<const char*> {};
 TEST_P(Steps, IdsOfSixScriptsCodeAndEmojiAreHuggingFaces) {
   EXPECT_EQ(tokenizer(GetParam()).encode(file("text.txt"), Special::as_text).value(),
             ids_of_text(GetParam()));
+}
+
+TEST_P(Steps, NoTokenStandsForMoreOfATextThanTheLongest) {
+  const auto longest = tokenizer(GetParam()).longest_token();
+  if (longest) EXPECT_LE(file("text.txt").size(), *longest * ids_of_text(GetParam()).size());
+}
+
+TEST(Normalizer, KnowsHowMuchShorterATextMayBecome) {
+  Normalizer normalizer;
+  EXPECT_EQ(normalizer.most_shrinking(), 1u);
+  normalizer.add(Normalizer::Prepend{" "});
+  normalizer.add(Normalizer::Replace{" ", "\xE2\x96\x81"});
+  EXPECT_EQ(normalizer.most_shrinking(), 1u);
+  normalizer.add(Normalizer::Replace{"four", "4"});
+  EXPECT_EQ(normalizer.most_shrinking(), 4u);
+  normalizer.add(Normalizer::Replace{"x", ""});
+  EXPECT_EQ(normalizer.most_shrinking(), std::nullopt);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Steps,
