@@ -54,11 +54,12 @@ Result<std::unique_ptr<Trace>> Trace::create(const std::filesystem::path& path) 
   const int descriptor =
       ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NONBLOCK, 0666);
   const std::string empty = std::string(kOpening) + std::string(kClosing);
-  if (descriptor < 0 || !write_at(descriptor, empty, 0)) {
+  const bool is_open = descriptor >= 0;
+  if (!is_open || !write_at(descriptor, empty, 0)) {
     const int error = errno;
-    if (descriptor >= 0) ::close(descriptor);
-    return fail(ErrorKind::usage, "--trace: {}: cannot be written: {}", path.string(),
-                std::strerror(error));
+    if (is_open) ::close(descriptor);
+    return fail(is_open ? ErrorKind::drive : ErrorKind::usage, "--trace: {}: cannot be written: {}",
+                path.string(), std::strerror(error));
   }
   return std::unique_ptr<Trace>(new Trace(descriptor, path.string()));
 }

@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/flags.h"
@@ -10,6 +12,7 @@
 namespace sluice::cli {
 namespace {
 
+constexpr std::string_view kNone = "none";
 constexpr const char* kGroup = "Adapters (LoRA, in PEFT's format)";
 
 engine::AdapterSource parse_source(const std::string& text) {
@@ -18,6 +21,20 @@ engine::AdapterSource parse_source(const std::string& text) {
     throw CLI::ValidationError("--lora", fmt::format("expected NAME=DIR, found {}", text));
   }
   return {text.substr(0, sign), text.substr(sign + 1)};
+}
+
+void add_source(const std::string& text, std::vector<engine::AdapterSource>& adapters) {
+  engine::AdapterSource source = parse_source(text);
+  if (source.name == kNone) {
+    throw CLI::ValidationError(
+        "--lora",
+        fmt::format("{}: the name {} is reserved: it stands for no adapter", text, kNone));
+  }
+  for (const engine::AdapterSource& other : adapters) {
+    if (other.name != source.name) continue;
+    throw CLI::ValidationError("--lora", fmt::format("the name {} is there twice", source.name));
+  }
+  adapters.push_back(std::move(source));
 }
 
 std::vector<std::string> names_of(const ComputeOptions& options) {
@@ -32,7 +49,7 @@ void add_adapters(CLI::App& app, ComputeOptions& options) {
   app.add_option_function<std::vector<std::string>>(
          "--lora",
          [&options](const std::vector<std::string>& texts) {
-           for (const std::string& text : texts) options.adapters.push_back(parse_source(text));
+           for (const std::string& text : texts) add_source(text, options.adapters);
          },
          "An adapter and the name by which it is asked for; may be given more than once. It is "
          "computed beside the model's weights, which stay as they are")
@@ -42,6 +59,7 @@ void add_adapters(CLI::App& app, ComputeOptions& options) {
   add_size(app, "--lora-ram", options.adapter_ram,
            "Memory of --ram for adapters, at least the largest one's; those used longest ago make "
            "room. Default: as many as fit into an eighth of what is left, at least the largest")
+      ->needs(app.get_option("--lora"))
       ->group(kGroup);
 }
 
@@ -50,6 +68,7 @@ void add_one_adapter(CLI::App& app, ComputeOptions& options) {
   app.add_option("--use-lora", options.adapter,
                  "Which of several adapters to compute with, or none; with a single one: that one")
       ->type_name("NAME|none")
+      ->needs(app.get_option("--lora"))
       ->group(kGroup);
 }
 
@@ -63,7 +82,7 @@ Result<std::uint32_t> chosen_adapter(const ComputeOptions& options) {
   };
   if (options.adapter) {
     const std::uint32_t number = named(*options.adapter);
-    if (number > 0 || *options.adapter == "none") return number;
+    if (number > 0 || *options.adapter == kNone) return number;
     return fail(
         ErrorKind::usage, "--use-lora {}: no --lora has this name{}", *options.adapter,
         names.empty() ? std::string() : fmt::format("; there are {}", fmt::join(names, ", ")));

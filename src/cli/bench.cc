@@ -157,12 +157,9 @@ class Bench final : public Command {
     add_count(*decode, "--tokens", decode_.tokens, 1, 100'000, "To decode; default: 8");
     add_count(*decode, "--warm", decode_.warm, 0, 100'000,
               "Tokens before, which bring the weights into memory; default: 2");
-    decode
-        ->add_option(
-            "--trunk-percent", trunk_percent_,
-            "Of the memory for weights, how much the trunk may have; default: 100, what it "
-            "leaves is the experts'. To compare with")
-        ->check(CLI::Range(0, 100));
+    add_count(*decode, "--trunk-percent", trunk_percent_, 0, 100,
+              "Of the memory for weights, how much the trunk may have; default: 100, what it "
+              "leaves is the experts'. To compare with");
     add_compute_options(*decode, decode_.compute);
   }
 

@@ -2,21 +2,33 @@
 
 #include <unistd.h>
 
+#include "cli/flags.h"
+
 namespace sluice::cli {
+namespace {
+
+Result<std::string> parse_effort(const std::string& text) {
+  for (const char* known : {"low", "medium", "high", "max"}) {
+    if (text == known) return text;
+  }
+  return fail(ErrorKind::usage, "expected low, medium, high or max, found {}", text.substr(0, 40));
+}
+
+}  // namespace
 
 void add_chat_options(CLI::App& app, ChatStyle& style) {
   const std::string group = "Chat";
   app.add_option("--system", style.system, "The system message; default: none")
       ->type_name("TEXT")
       ->group(group);
-  app.add_option("--effort", style.effort,
-                 "How much to think: low, high or max (default); gpt-oss: low, medium (default) or "
-                 "high")
-      ->type_name("HOW")
-      ->check(CLI::IsMember({"low", "medium", "high", "max"}).description(""))
-      ->group(group);
+  CLI::Option* effort = add_parsed(
+      app, "--effort", "HOW",
+      "How much to think: low, high or max (default); gpt-oss: low, medium (default) or high",
+      parse_effort, [&style](std::string how) { style.effort = how; });
+  effort->group(group);
   app.add_flag_callback(
          "--no-thinking", [&style] { style.thinking = false; }, "Answer without thinking first")
+      ->excludes(effort)
       ->group(group);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <utility>
 
 namespace sluice::cli {
 namespace {
@@ -37,6 +38,19 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
   std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
   for (std::size_t at; (at = text.find("\n\n\n")) != std::string::npos;) text.erase(at, 1);
   return text;
+}
+
+std::string HelpFormatter::make_usage(const CLI::App* app, std::string name) const {
+  constexpr std::string_view kBehind = "[OPTIONS]";
+  std::string text = CLI::Formatter::make_usage(app, std::move(name));
+  const std::size_t at = text.find(kBehind);
+  if (at == std::string::npos) return text;
+  std::string flags;
+  for (const CLI::Option* option : app->get_options(
+           [](const CLI::Option* each) { return each->nonpositional() && each->get_required(); })) {
+    flags += fmt::format(" {} {}", option->get_name(), option->get_type_name());
+  }
+  return text.insert(at + kBehind.size(), flags);
 }
 
 std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {

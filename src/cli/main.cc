@@ -11,12 +11,14 @@
 #include <string_view>
 #include <system_error>
 #include <variant>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/interrupts.h"
 #include "cli/output.h"
+#include "cli/usage_error.h"
 #include "cli/version.h"
 
 namespace sluice::cli {
@@ -58,10 +60,18 @@ int report_fault(const std::exception& error) {
   return kFaultExit;
 }
 
+/// `sluice help [COMMAND]` is what other programs understand.
+std::vector<const char*> with_help_as_flag(std::vector<const char*> words) {
+  if (words.size() < 2 || std::string_view(words[1]) != "help") return words;
+  words.erase(words.begin() + 1);
+  words.push_back("--help");
+  return words;
+}
+
 using Parsed = std::variant<std::unique_ptr<Command>, int>;
 
 /// An argument that the parser took for a group of short flags, and a text to its user.
-std::string dashed_text(int count, char** arguments) {
+std::string dashed_text(int count, const char* const* arguments) {
   for (int i = 1; i < count; ++i) {
     const std::string_view argument = arguments[i];
     if (argument == "--" || argument == "-h" || argument == "--help") return "";
@@ -72,7 +82,7 @@ std::string dashed_text(int count, char** arguments) {
 
 /// What the parser has to say when there is no command to run: help, the version or an error.
 int explain(const CLI::App& app, const std::vector<Registered>& commands,
-            const CLI::ParseError& error, int count, char** arguments) {
+            const CLI::ParseError& error, int count, const char* const* arguments) {
   const std::string_view first = count > 1 ? arguments[1] : "";
   const CLI::App* scope = &app;
   for (const Registered& each : commands) {
@@ -88,7 +98,7 @@ int explain(const CLI::App& app, const std::vector<Registered>& commands,
     const Status written = Output::standard().write(text);
     return written ? 0 : report(written.error());
   }
-  std::string what = error.what();
+  std::string what = usage_error(error);
   if (!is_command && error.get_name() == "RequiredError") {
     what = first.empty() ? "no command is given"
                          : fmt::format("there is no command '{}'", first.substr(0, 40));
@@ -100,7 +110,7 @@ int explain(const CLI::App& app, const std::vector<Registered>& commands,
   return report({ErrorKind::usage, fmt::format("{}; see {} --help", what, name)});
 }
 
-Parsed parse_command_line(int count, char** arguments) {
+Parsed parse_command_line(int count, const char* const* arguments) {
   CLI::App app("Runs language models that are far larger than memory: weights stream from disk.");
   app.name("sluice");
   app.formatter(std::make_shared<HelpFormatter>());
@@ -113,6 +123,8 @@ Parsed parse_command_line(int count, char** arguments) {
       "Each command has its own help: sluice run --help\n"
       "stdout carries the answer only; notes and errors go to stderr.\n"
       "Sizes are powers of two: 64M, 6G, 1.5GiB.\n\n"
+      "Exit codes: 0 done, 1 a fault of Sluice itself, 2 usage, 3 the model's files, 4 does not\n"
+      "fit in memory or in the context, 5 a drive failed, 6 a number went bad (NaN or infinity),\n"
       "Exit codes: 0 done, 1 a fault of Sluice itself, 2 usage, 3 the model's files, 4 does not\n"
       "fit in memory or in the context, 5 a drive failed, 6 a number went bad (NaN or infinity),\n"
       "130 interrupted with Ctrl-C; a signal that ends the program gives 128 and its number, as\n"
@@ -142,7 +154,8 @@ int run(int count, char** arguments) {
   fill_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is seen by write()
   if (const Status status = Interrupts::install(); !status) return report(status.error());
-  Parsed parsed = parse_command_line(count, arguments);
+  const std::vector<const char*> words = with_help_as_flag({arguments, arguments + count});
+  Parsed parsed = parse_command_line(static_cast<int>(words.size()), words.data());
   if (const int* code = std::get_if<int>(&parsed)) return *code;
   malloc_trim(0);
   const Status status = std::get<std::unique_ptr<Command>>(parsed)->execute();

@@ -86,10 +86,12 @@ class Serve final : public Command {
              "minute's worth at once: drives wear out; default: 10M")
         ->group(group);
     add_adapters(app, options_.compute);
-    add_compute_options(app, options_.compute);
+    add_compute_options(app, options_.compute, fmt::format("{}", kContext));
     app.footer(
-        "Ctrl-C or SIGTERM ends the server: clients are told, and with --state-dir states are "
-        "written\nand jobs kept. The API is OpenAI's: /v1/chat/completions, /v1/completions,\n"
+        "Ctrl-C or SIGTERM ends the server, with exit code 0: clients are told, and with "
+        "--state-dir\n"
+        "states are written and jobs kept. The API is OpenAI's: /v1/chat/completions, "
+        "/v1/completions,\n"
         "/v1/models, Anthropic's is /v1/messages; /health, /v1/status and /metrics are beside it, "
         "and\n"
         "a page at /. docs/server.md has the details.\n\n"

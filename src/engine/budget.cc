@@ -66,9 +66,9 @@ std::string flag_for(std::uint64_t bytes) {
   return fmt::format("--ram {}M", stated_budget(bytes) / kMiB);
 }
 
-/// For a number whose letter was forgotten.
+/// For a number whose letter was forgotten; with one it would be more.
 std::string hint_for(std::uint64_t ram) {
-  if (ram >= kMiB) return "";
+  if (ram >= 1024) return "";
   return fmt::format(" (did you mean {}M or {}G? a number alone is bytes)", ram, ram);
 }
 

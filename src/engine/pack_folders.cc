@@ -59,9 +59,14 @@ Result<std::vector<fs::path>> make_pack_folders(const std::vector<fs::path>& fol
       return fail(ErrorKind::usage, "{}: the folder is given twice", folder.string());
     }
     fs::create_directories(place, error);
-    if (!fs::is_directory(place)) {
-      return fail(ErrorKind::usage, "{}: the folder cannot be made: {}", folder.string(),
-                  error ? error.message() : "something else has that name");
+    std::error_code ignored;
+    if (fs::exists(place, ignored) && !fs::is_directory(place, ignored)) {
+      return fail(ErrorKind::usage, "{}: is there and is no folder; give another name",
+                  folder.string());
+    }
+    if (error) {
+      return fail(ErrorKind::drive, "{}: the folder cannot be made: {}", folder.string(),
+                  error.message());
     }
     made.push_back(std::move(place));
   }

@@ -70,11 +70,14 @@ TEST(Lora, WhatIsNotClearIsRefused) {
   };
   refused({"--lora", kPlain, "--lora", kPatterns}, 2, "--use-lora NAME must say which");
   refused({"--lora", kPlain, "--use-lora", "x"}, 2, "--use-lora x: no --lora has this name");
-  refused({"--use-lora", "x"}, 2, "no --lora has this name");
+  refused({"--use-lora", "x"}, 2, "--use-lora requires --lora");
+  refused({"--lora-ram", "1M"}, 2, "--lora-ram requires --lora");
+  refused({"--lora", "none=/tmp"}, 2, "the name none is reserved");
   refused({"--lora", "x"}, 2, "expected NAME=DIR, found x");
   refused({"--lora", "=x"}, 2, "expected NAME=DIR");
   refused({"--lora", "x=/nowhere"}, 3, "the adapter /nowhere cannot be opened");
-  refused({"--lora", kPlain, "--lora", kPlain, "--use-lora", "plain"}, 2, "two adapters");
+  refused({"--lora", kPlain, "--lora", kPlain, "--use-lora", "plain"}, 2,
+          "--lora: the name plain is there twice");
   refused({"--lora", kPlain, "--lora-ram", "1K"}, 2, "--lora-ram: the largest adapter takes");
 }
 

@@ -92,6 +92,29 @@ TEST(Usage, AsksForWhatIsMissing) {
   expect_failure(run_program({"synth", "kimi-k9", "/nowhere"}), 2, {"kimi-k3"});
 }
 
+TEST(Usage, SpeaksOfTheFlagAndNotOfTheParser) {
+  const std::vector<std::string> run = {"run", kTiny, "-p", "x"};
+  const auto complaint = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), run.begin(), run.end());
+    const Finished finished = run_program(more);
+    EXPECT_EQ(finished.exit_code, 2);
+    return finished.err;
+  };
+  const std::string end = "; see sluice run --help\n";
+  EXPECT_EQ(complaint({"--ctx", "5", "--ctx", "6"}),
+            "sluice: error: --ctx: is given 2 times; give it once" + end);
+  EXPECT_EQ(complaint({"--ctx"}), "sluice: error: --ctx: needs a value, N" + end);
+  EXPECT_EQ(complaint({"--chat", "--effort", "huge"}),
+            "sluice: error: --effort: expected low, high or max, found huge" + end);
+  EXPECT_EQ(complaint({"--chat", "--effort", "low", "--no-thinking"}),
+            "sluice: error: --effort excludes --no-thinking" + end);
+  EXPECT_EQ(run_program({"perplexity", kTiny, "-p", "x", "--window", "1"}).err,
+            "sluice: error: --window: '1' is not a whole number from 2 to 1048576; see sluice "
+            "perplexity --help\n");
+  EXPECT_EQ(run_program({"perplexity", kTiny, "--ids", "1"}).err,
+            "sluice: error: the text has one token; two are the least that can be foretold\n");
+}
+
 TEST(Usage, SaysWhatAValueShouldBe) {
   const auto complaint = [](const std::string& flag, const std::string& value) {
     return run_program({"run", kTiny, "-p", "x", flag, value}).err;
@@ -124,7 +147,12 @@ TEST(Usage, HelpAndVersionGoToStdout) {
   ASSERT_TRUE(version.out.starts_with("sluice "));
   const std::string number = version.out.substr(7, version.out.size() - 8);
   EXPECT_NE(lists.find("VERSION " + number + " "), std::string::npos) << version.out;
-  EXPECT_EQ(run_program({"--help"}).exit_code, 0);
+  const std::string overview = run_program({"--help"}).out;
+  EXPECT_NE(overview, "");
+  EXPECT_EQ(run_program({"help"}).out, overview);
+  EXPECT_EQ(run_program({"help", "run"}).out, run_program({"run", "--help"}).out);
+  EXPECT_NE(run_program({"batch", "--help"}).out.find("[OPTIONS] --model MODEL --out FILE FILE"),
+            std::string::npos);
   for (const char* command : {"info", "run", "chat", "logits", "tokenize", "synth"}) {
     const Finished help = run_program({command, "--help"});
     EXPECT_EQ(help.exit_code, 0);
@@ -331,6 +359,9 @@ TEST(Memory, TheRefusalSaysWhatItWasAskedFor) {
   expect_failure(with({"--ram", "2M", "--chunk", "512", "--ctx", "4096"}), 4,
                  {"--ctx 4096 and --chunk 512", "without --chunk"});
   expect_failure(with({"--ram", "21"}), 4, {"did you mean 21M or 21G?"});
+  const Finished kilobytes = with({"--ram", "21KB"});
+  expect_failure(kilobytes, 4, {"21.0 KiB of memory is too small"});
+  EXPECT_EQ(kilobytes.err.find("did you mean"), std::string::npos) << kilobytes.err;
 }
 
 TEST(Usage, AContextThatTheModelWasNotMadeForIsRefused) {
@@ -379,6 +410,25 @@ TEST(Drive, AFileThatShrinksWhileInUseIsNamed) {
   const Finished run = program.finish();
   EXPECT_EQ(run.exit_code, 5) << run.err;
   EXPECT_NE(run.err.find(shard), std::string::npos) << run.err;
+}
+
+TEST(Drive, AFullOneIsNoUsageError) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
+  for (const char* flag : {"--trace", "--stats-json"}) {
+    expect_failure(run_program({"run", kTiny, "--ids", "1", "--max-new", "0", flag, "/dev/full"}),
+                   5, {"/dev/full"});
+  }
+}
+
+TEST(Drive, AFolderThatCannotBeMadeHasOneCode) {
+  const Folder folder;
+  write_file(folder / "file", "");
+  for (const auto& [name, code] : {std::pair{"file", 2}, {"file/below", 5}}) {
+    const std::string place = folder / name;
+    EXPECT_EQ(run_program({"pack", kTiny, "--out", place}).exit_code, code);
+    EXPECT_EQ(run_program({"synth", "kimi-k3", place, "--layers", "2"}).exit_code, code);
+    EXPECT_EQ(run_program({"serve", kTiny, "--port", "0", "--state-dir", place}).exit_code, code);
+  }
 }
 
 TEST(Drive, AFullDriveUnderStdoutIsNoSilence) {
