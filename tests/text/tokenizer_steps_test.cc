@@ -41,7 +41,9 @@ TEST_P(Steps, IdsOfSixScriptsCodeAndEmojiAreHuggingFaces) {
 
 TEST_P(Steps, NoTokenStandsForMoreOfATextThanTheLongest) {
   const auto longest = tokenizer(GetParam()).longest_token();
-  if (longest) EXPECT_LE(file("text.txt").size(), *longest * ids_of_text(GetParam()).size());
+  if (longest) {
+    EXPECT_LE(file("text.txt").size(), *longest * ids_of_text(GetParam()).size());
+  }
 }
 
 TEST(Normalizer, KnowsHowMuchShorterATextMayBecome) {
