@@ -2,8 +2,9 @@
 """Holds Sluice against llama.cpp: the same tokens, the same perplexity, and the speed of both.
 
   bench/llama_cpp.py LLAMA_CPP COMMAND MODEL.gguf ...
-LLAMA_CPP: a source tree of llama.cpp in which the target `llama` was built into build/. The program
-that asks it (llama_cpp_reference.cc) is compiled here, into a folder that goes away again.
+LLAMA_CPP: a source tree of llama.cpp in which the target `llama` was built into build/; for the same
+tokens and the same perplexity with -DGGML_BLAS=ON, as it rounds activations to 8 bits otherwise. The
+program that asks it (llama_cpp_reference.cc) is compiled here, into a folder that goes away again.
 Commands:
   greedy MODEL              five prompts, 48 tokens each, token by token
   perplexity TEXT MODEL...  in windows of 256 tokens

@@ -28,17 +28,30 @@ std::vector<llama_token> ids_of(const char* list) {
   std::exit(1);
 }
 
-/// Feeds tokens from `position` on; logits of all of them or of the last.
-void feed(llama_context* context, const std::vector<llama_token>& ids, int position, bool all) {
-  llama_batch batch = llama_batch_init(static_cast<int>(ids.size()), 0, 1);
-  batch.n_tokens = static_cast<int>(ids.size());
-  for (int i = 0; i < batch.n_tokens; ++i) {
-    batch.token[i] = ids[static_cast<size_t>(i)];
-    batch.pos[i] = position + i;
-    batch.n_seq_id[i] = 1;
-    batch.seq_id[i][0] = 0;
-    batch.logits[i] = all || i + 1 == batch.n_tokens;
+// From so many positions on, a llama.cpp with BLAS multiplies floats; below, it rounds them to 8
+// bits.
+constexpr int kFloatsFrom = 32;
+
+void add(llama_batch& batch, llama_token token, int position, int sequence, bool logits) {
+  const int i = batch.n_tokens++;
+  batch.token[i] = token;
+  batch.pos[i] = position;
+  batch.n_seq_id[i] = 1;
+  batch.seq_id[i][0] = sequence;
+  batch.logits[i] = logits;
+}
+
+/// Feeds tokens from `position` on; logits of all of them or of the last. With `fill` there are
+/// kFloatsFrom positions at least: those beside `ids` belong to a sequence that nobody looks at.
+void feed(llama_context* context, const std::vector<llama_token>& ids, int position, bool all,
+          bool fill = false) {
+  const int size = static_cast<int>(ids.size());
+  llama_batch batch = llama_batch_init(std::max(size, kFloatsFrom), 0, 1);
+  for (int i = 0; i < size; ++i) {
+    add(batch, ids[static_cast<size_t>(i)], position + i, 0, all || fill || i + 1 == size);
   }
+  if (fill) llama_memory_seq_rm(llama_get_memory(context), 1, -1, -1);
+  for (int i = size; fill && i < kFloatsFrom; ++i) add(batch, ids.front(), i - size, 1, true);
   if (llama_decode(context, batch) != 0) give_up("decode");
   llama_batch_free(batch);
 }
@@ -56,9 +69,10 @@ std::pair<llama_token, float> best(const float* logits, int vocabulary) {
 void greedy(llama_context* context, int vocabulary, int count, std::vector<llama_token> ids) {
   int position = 0;
   for (int i = 0; i < count; ++i) {
-    feed(context, ids, position, false);
-    position += static_cast<int>(ids.size());
-    const auto [token, margin] = best(llama_get_logits_ith(context, -1), vocabulary);
+    feed(context, ids, position, false, true);
+    const int last = static_cast<int>(ids.size()) - 1;
+    position += last + 1;
+    const auto [token, margin] = best(llama_get_logits_ith(context, last), vocabulary);
     std::printf("%d %.6f\n", token, static_cast<double>(margin));
     ids = {token};
   }
@@ -120,6 +134,8 @@ int main(int count, char** arguments) {
   if (model == nullptr) give_up("loading the model");
   llama_context_params how = llama_context_default_params();
   // Of speed: as little memory as it needs for that, so that the most is left for the weights.
+  how.n_seq_max = 2;
+  how.kv_unified = true;
   how.n_ctx = command == "decode" ? 256 : 2048;
   how.n_batch = how.n_ubatch = command == "decode" ? 32 : 1024;
   how.n_threads = how.n_threads_batch = threads;
