@@ -4,7 +4,7 @@
 
 namespace sluice::text {
 
-const std::string_view kGpt2Expression =
+constexpr std::string_view kGpt2Expression =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 namespace {
