@@ -120,6 +120,7 @@ Result<weights::ExpertUse> load_history(const fs::path& file, std::uint64_t fing
   }
   const char* at = bytes.data() + sizeof(header);
   for (std::vector<float>& layer : use) {
+    if (layer.empty()) continue;  // a layer without experts
     std::memcpy(layer.data(), at, layer.size() * sizeof(float));
     at += layer.size() * sizeof(float);
     for (float& each : layer) {
