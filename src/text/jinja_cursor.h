@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "text/jinja_nested.h"
 #include "text/jinja_syntax.h"
 #include "text/jinja_tokens.h"
 
@@ -22,18 +23,6 @@ class Cursor {
   // Together they bound the depth of the tree, which is walked recursively.
   static constexpr int kMostNested = 40;
   static constexpr int kMostLinks = 300;  // operators, members and filters of one tag
-
-  /// Counts how deep expressions and blocks are nested.
-  class Nested {
-   public:
-    explicit Nested(int& depth) : depth_(depth) { ++depth_; }
-    ~Nested() { --depth_; }
-    Nested(const Nested&) = delete;
-    Nested& operator=(const Nested&) = delete;
-
-   private:
-    int& depth_;
-  };
 
   const Token& now() const { return tokens_[at_]; }
   const Token& next() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }

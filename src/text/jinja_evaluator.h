@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "text/jinja_functions.h"
+#include "text/jinja_nested.h"
 #include "text/jinja_syntax.h"
 #include "text/jinja_value.h"
 
@@ -37,18 +38,6 @@ class Evaluator {
   static constexpr std::size_t kBytesOfStep = 256;  // of a text that is made
   // Of the tree that is walked, through all macros that are at work: it costs stack.
   static constexpr int kMostDepth = 1000;
-
-  /// Counts how deep the walk is.
-  class Nested {
-   public:
-    explicit Nested(int& depth) : depth_(depth) { ++depth_; }
-    ~Nested() { --depth_; }
-    Nested(const Nested&) = delete;
-    Nested& operator=(const Nested&) = delete;
-
-   private:
-    int& depth_;
-  };
 
   /// What a macro writes when it is called with these arguments.
   virtual Result<Value> call_macro(const Node& call, const Node& macro, const Arguments& all) = 0;
