@@ -165,11 +165,7 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, GgufFaults,
                          ::testing::Values("gguf-blocks-tiny", "gguf-qwen3moe-tiny",
                                            "gguf-gpt-oss-tiny", "gguf-mixtral-tiny",
                                            "gguf-deepseek-tiny"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         [](const auto& test) { return test_name(test.param); });
 
 /// The message with which the file is refused after one number of its metadata was changed.
 std::string refusal(const std::string& key, std::uint32_t number) {

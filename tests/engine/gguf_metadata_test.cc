@@ -116,11 +116,8 @@ TEST_P(GgufKeys, Promise6OneThatIsNotUnderstoodIsNamed) {
   EXPECT_GT(renamed, 8);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, GgufKeys, ::testing::ValuesIn(kFamilies), [](const auto& test) {
-  std::string name = test.param.checkpoint;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Families, GgufKeys, ::testing::ValuesIn(kFamilies),
+                         [](const auto& test) { return test_name(test.param.checkpoint); });
 
 }  // namespace
 }  // namespace sluice::engine

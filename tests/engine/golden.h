@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -22,6 +23,12 @@ inline std::filesystem::path golden_folder(const std::string& name) {
 inline std::filesystem::path checkpoint_folder(const std::string& name) {
   if (name == "k3-nano") return std::filesystem::path(SLUICE_SOURCE_DIR) / "models" / name;
   return golden_folder(name) / "checkpoint";
+}
+
+/// A checkpoint's name as that of a test, which takes letters, digits and underscores only.
+inline std::string test_name(std::string checkpoint) {
+  std::replace(checkpoint.begin(), checkpoint.end(), '-', '_');
+  return checkpoint;
 }
 
 inline nlohmann::json read_golden(const std::string& name) {

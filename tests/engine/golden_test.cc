@@ -112,11 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
                       "deepseek-tiny", "deepseek-fp8-tiny", "kimi-k2-tiny", "gpt-oss-tiny",
                       "gguf-gpt-oss-tiny", "gguf-qwen3moe-tiny", "gguf-deepseek-tiny",
                       "gguf-deepseek-whole-tiny"),
-    [](const auto& test) {
-      std::string name = test.param;
-      std::replace(name.begin(), name.end(), '-', '_');
-      return name;
-    });
+    [](const auto& test) { return test_name(test.param); });
 
 }  // namespace
 }  // namespace sluice::engine

@@ -54,11 +54,7 @@ TEST_P(PackSameBits, Promise2EveryBudgetThreadCountChunkReaderAndNumberOfDrives)
 INSTANTIATE_TEST_SUITE_P(Checkpoints, PackSameBits,
                          ::testing::Values("k3-tiny", "k3-small", "kl-tiny", "k3-nano",
                                            "deepseek-fp8-tiny", "kimi-k2-tiny"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         [](const auto& test) { return test_name(test.param); });
 
 }  // namespace
 }  // namespace sluice::engine

@@ -96,11 +96,7 @@ TEST_P(ReadOnce, NoExpertIsAskedForTwiceInAPass) {
 INSTANTIATE_TEST_SUITE_P(Checkpoints, ReadOnce,
                          ::testing::Values("k3-tiny", "kl-tiny", "deepseek-tiny", "gpt-oss-tiny",
                                            "qwen3moe-tiny"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         [](const auto& test) { return test_name(test.param); });
 
 }  // namespace
 }  // namespace sluice::engine

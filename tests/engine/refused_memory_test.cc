@@ -65,11 +65,7 @@ TEST_P(RefusedMemory, OfATextBeyondTheContextLeavesTheSequenceAsItWas) {
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, RefusedMemory,
                          ::testing::Values("k3-tiny", "llama-tiny", "gpt-oss-tiny"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         [](const auto& test) { return test_name(test.param); });
 
 }  // namespace
 }  // namespace sluice::engine

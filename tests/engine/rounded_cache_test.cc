@@ -92,11 +92,7 @@ TEST_P(RoundedCache, ErrorsDoNotPileUp) {
 INSTANTIATE_TEST_SUITE_P(Checkpoints, RoundedCache,
                          ::testing::Values("k3-tiny", "llama-tiny", "gemma3-tiny",
                                            "mistral-window-tiny", "deepseek-tiny", "gpt-oss-tiny"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         [](const auto& test) { return test_name(test.param); });
 
 }  // namespace
 }  // namespace sluice::engine

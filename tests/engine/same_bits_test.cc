@@ -281,11 +281,7 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, SameBits,
                                            "deepseek-tiny", "deepseek-fp8-tiny", "kimi-k2-tiny",
                                            "gpt-oss-tiny", "gguf-gpt-oss-tiny",
                                            "gguf-deepseek-tiny", "gguf-qwen3moe-tiny"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         [](const auto& test) { return test_name(test.param); });
 
 }  // namespace
 }  // namespace sluice::engine

@@ -140,9 +140,8 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Values(kernels::WeightFormat::f32, kernels::WeightFormat::bf16,
                                          kernels::WeightFormat::q8_0)),
     [](const auto& test) {
-      std::string name = std::get<0>(test.param);
-      std::replace(name.begin(), name.end(), '-', '_');
-      return name + "_" + std::string(kernels::cache_format_name(std::get<1>(test.param)));
+      return test_name(std::get<0>(test.param)) + "_" +
+             std::string(kernels::cache_format_name(std::get<1>(test.param)));
     });
 
 TEST(SavedSequences, FitIntoASmallerContextThatHoldsThem) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "golden.h"
+#include "shown_answer.h"
 
 namespace sluice::text {
 namespace {
@@ -25,14 +26,6 @@ Answer k3(std::string_view written, bool thinking = true) {
 Answer k2(std::string_view written) {
   const auto ids = k2_tokenizer().encode(written, Tokenizer::Special::as_control).value();
   return parse_answer(k2_tokenizer(), kK2, false, ids);
-}
-
-std::string show(const Answer& answer) {
-  std::string text = fmt::format("[{}][{}]", answer.reasoning, answer.text);
-  for (const auto& call : answer.calls) {
-    text += fmt::format(" {}({}){}", call.name, call.arguments, call.whole ? "" : "...");
-  }
-  return text + (answer.ended ? "." : "");
 }
 
 TEST(AnswerParser, SeparatesReasoningAnswerAndCalls) {

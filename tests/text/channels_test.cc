@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "golden.h"
+#include "shown_answer.h"
 #include "text/answer_grammar.h"
 #include "text/answer_parser.h"
 #include "text/stop_ids.h"
@@ -54,14 +55,6 @@ const ChatFormat& format() {
 
 Ids ids_of(std::string_view written, Tokenizer::Special special = Tokenizer::Special::as_control) {
   return tokenizer().encode(written, special).value();
-}
-
-std::string show(const Answer& answer) {
-  std::string text = fmt::format("[{}][{}]", answer.reasoning, answer.text);
-  for (const auto& call : answer.calls) {
-    text += fmt::format(" {}({}){}", call.name, call.arguments, call.whole ? "" : "...");
-  }
-  return text + (answer.ended ? "." : "");
 }
 
 std::string answer(std::string_view written, bool thinking = false) {

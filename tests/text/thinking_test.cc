@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "golden.h"
+#include "shown_answer.h"
 #include "text/answer_grammar.h"
 #include "text/answer_parser.h"
 #include "text/token_constraint.h"
@@ -31,14 +32,6 @@ const Tokenizer& tokenizer() {
 
 Ids ids_of(std::string_view written, Tokenizer::Special special = Tokenizer::Special::as_control) {
   return tokenizer().encode(written, special).value();
-}
-
-std::string show(const Answer& answer) {
-  std::string text = fmt::format("[{}][{}]", answer.reasoning, answer.text);
-  for (const auto& call : answer.calls) {
-    text += fmt::format(" {}({}){}", call.name, call.arguments, call.whole ? "" : "...");
-  }
-  return text + (answer.ended ? "." : "");
 }
 
 /// The answer to a prompt that ends like this.
