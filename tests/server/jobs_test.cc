@@ -277,7 +277,7 @@ TEST(AServerWithJobs, SetsAsideOnlyWhatDoesNotComeOn) {
       }
       return false;
     };
-    for (int i = 0; i < 3000 && !has_checkpoint(); ++i) {
+    for (int i = 0; i < 12000 && !has_checkpoint(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     ASSERT_TRUE(has_checkpoint());
