@@ -91,7 +91,9 @@ int explain(const CLI::App& app, const std::vector<Registered>& commands,
   const bool is_command = scope != &app;
   const std::string name = is_command ? "sluice " + scope->get_name() : "sluice";
   const std::string dashed = dashed_text(count, arguments);
-  if (error.get_exit_code() == 0 && dashed.empty()) {  // --help or --version
+  // Of a name that no command has, there is no help.
+  const bool is_unknown = !is_command && !first.empty() && !first.starts_with('-');
+  if (error.get_exit_code() == 0 && dashed.empty() && !is_unknown) {  // --help or --version
     const bool is_help = error.get_name() != "CallForVersion";
     const std::string text =
         is_help ? scope->help(is_command ? "sluice" : "") : std::string(error.what()) + "\n";
@@ -99,11 +101,10 @@ int explain(const CLI::App& app, const std::vector<Registered>& commands,
     return written ? 0 : report(written.error());
   }
   std::string what = usage_error(error);
-  if (!is_command && error.get_name() == "RequiredError") {
-    what = first.empty() ? "no command is given"
-                         : fmt::format("there is no command '{}'", first.substr(0, 40));
-  }
-  if (error.get_exit_code() == 0) what = fmt::format("there is no flag {}", dashed.substr(0, 40));
+  if (!is_command && error.get_name() == "RequiredError") what = "no command is given";
+  if (is_unknown) what = fmt::format("there is no command '{}'", first.substr(0, 40));
+  if (error.get_exit_code() == 0 && !is_unknown)
+    what = fmt::format("there is no flag {}", dashed.substr(0, 40));
   if (scope->get_name() == "tokenize" && (!dashed.empty() || error.get_name() == "ExtrasError")) {
     what += "; a text that begins with a dash comes after --";
   }
@@ -123,8 +124,6 @@ Parsed parse_command_line(int count, const char* const* arguments) {
       "Each command has its own help: sluice run --help\n"
       "stdout carries the answer only; notes and errors go to stderr.\n"
       "Sizes are powers of two: 64M, 6G, 1.5GiB.\n\n"
-      "Exit codes: 0 done, 1 a fault of Sluice itself, 2 usage, 3 the model's files, 4 does not\n"
-      "fit in memory or in the context, 5 a drive failed, 6 a number went bad (NaN or infinity),\n"
       "Exit codes: 0 done, 1 a fault of Sluice itself, 2 usage, 3 the model's files, 4 does not\n"
       "fit in memory or in the context, 5 a drive failed, 6 a number went bad (NaN or infinity),\n"
       "130 interrupted with Ctrl-C; a signal that ends the program gives 128 and its number, as\n"

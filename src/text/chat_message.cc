@@ -45,11 +45,10 @@ Result<std::string> read_part(const Json& part, const std::string& where) {
     return wrong(where, "is an image; Sluice runs the language model only, send text");
   }
   const Json* text = member(part, "text");
-  if (text == nullptr || !text->is_string()) {
-    return wrong(where, fmt::format("has no \"text\"; parts of type \"{}\" are not understood",
-                                    type.value_or("text")));
-  }
-  return text->get<std::string>();
+  if (text != nullptr && text->is_string()) return text->get<std::string>();
+  if (type.value_or("text") == "text") return wrong(where + ".text", "must be a string");
+  return wrong(where,
+               fmt::format("has no \"text\"; parts of type \"{}\" are not understood", *type));
 }
 
 Result<std::vector<std::string>> read_content(const Json& message, const std::string& where) {

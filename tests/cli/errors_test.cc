@@ -150,6 +150,10 @@ TEST(Usage, HelpAndVersionGoToStdout) {
   const std::string overview = run_program({"--help"}).out;
   EXPECT_NE(overview, "");
   EXPECT_EQ(run_program({"help"}).out, overview);
+  EXPECT_EQ(overview.find("Exit codes:"), overview.rfind("Exit codes:"));
+  const Finished unknown = run_program({"help", "nosuch"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_NE(unknown.err.find("there is no command 'nosuch'"), std::string::npos) << unknown.err;
   EXPECT_EQ(run_program({"help", "run"}).out, run_program({"run", "--help"}).out);
   EXPECT_NE(run_program({"batch", "--help"}).out.find("[OPTIONS] --model MODEL --out FILE FILE"),
             std::string::npos);

@@ -153,6 +153,8 @@ TEST(ChatK3, RefusalsNameTheField) {
             std::string::npos);
   EXPECT_NE(fault(R"([{"role":"user","content":[{"type":"input_audio"}]}])").find("input_audio"),
             std::string::npos);
+  EXPECT_EQ(fault(R"([{"role":"user","content":[{"type":"text","text":null}]}])"),
+            "messages[0].content[0].text: must be a string");
   EXPECT_EQ(fault(R"([{"role":"user","name":["a"]}])"), "messages[0].name: must be a string");
   EXPECT_EQ(fault(R"([{"role":"assistant","tool_calls":{}}])"),
             "messages[0].tool_calls: must be a list");
