@@ -18,7 +18,7 @@ constexpr const char* kGroup = "Adapters (LoRA, in PEFT's format)";
 engine::AdapterSource parse_source(const std::string& text) {
   const std::size_t sign = text.find('=');
   if (sign == std::string::npos || sign == 0 || sign + 1 == text.size()) {
-    throw CLI::ValidationError("--lora", fmt::format("expected NAME=DIR, found {}", text));
+    throw CLI::ValidationError("--lora", fmt::format("expected NAME=DIR, found \"{}\"", text));
   }
   return {text.substr(0, sign), text.substr(sign + 1)};
 }

@@ -75,14 +75,17 @@ class Batch final : public Command {
     SLUICE_TRY(check_outputs(options_.compute,
                              {{.flag = "--out", .path = options_.output, .is_continued = true}},
                              {options_.input}));
+    ProgressLine progress(options_.compute.quiet);
     ResultFile results(options_.output);
-    SLUICE_TRY(results.read());
+    SLUICE_TRY(results.read([&](std::size_t count) {
+      if (progress.is_due()) progress.show(fmt::format("results from before: {} read", count));
+    }));
     const std::size_t context = options_.compute.context.value_or(kContext);
     most_values_ = server::most_body_values(context);
     SLUICE_ASSIGN(const RequestFile requests,
                   RequestFile::open(options_.input,
                                     std::min(server::most_body_bytes(context), kLongestLine)));
-    SLUICE_TRY(find_open(requests, results));
+    SLUICE_TRY(find_open(requests, results, progress));
     results.forget();
     SLUICE_TRY(results.open());
     SLUICE_ASSIGN(StatisticsOutput statistics, StatisticsOutput::prepare(options_.compute));
@@ -90,7 +93,7 @@ class Batch final : public Command {
     host_options.engine = engine_options(options_.compute, kContext);
     SLUICE_ASSIGN(const auto host, server::Host::start(std::move(host_options)));
     Interrupts::watch();
-    const Status status = answer_all(*host, requests, results);
+    const Status status = answer_all(*host, requests, results, progress);
     const Status written = statistics.write(host->worker().snapshot().engine);
     SLUICE_TRY(status);
     SLUICE_TRY(written);
@@ -99,12 +102,13 @@ class Batch final : public Command {
 
  private:
   /// Which lines have no result yet.
-  Status find_open(const RequestFile& requests, const ResultFile& results) {
+  Status find_open(const RequestFile& requests, const ResultFile& results, ProgressLine& progress) {
     std::deque<std::pair<NameDigest, RequestFile::Line>> names;
     SLUICE_TRY(requests.for_each([&](const RequestFile::Line& at, std::string_view text) -> Status {
       SLUICE_ASSIGN(const BatchLine line, parse(requests, at, text));
       const NameDigest name = digest_of(line.custom_id);
       names.emplace_back(name, at);
+      if (progress.is_due()) progress.show(fmt::format("requests: {} read", names.size()));
       const KnownResult* const known = results.find(name);
       if (known == nullptr) {
         open_.push_back(at);
@@ -114,6 +118,10 @@ class Batch final : public Command {
       if (known->status != 200) count_failure(kind_of(known->status));
       return check_known(requests.place(at), line, *known);
     }));
+    progress.erase();
+    if (names.empty()) {
+      return fail(ErrorKind::usage, "FILE: {}: there is no request in it", options_.input);
+    }
     std::ranges::sort(names, {},
                       [](const auto& each) { return std::pair(each.first, each.second.number); });
     const auto twice = std::ranges::adjacent_find(
@@ -144,8 +152,8 @@ class Batch final : public Command {
                 place, options_.output, line.custom_id);
   }
 
-  Status answer_all(server::Host& host, const RequestFile& requests, ResultFile& results) {
-    ProgressLine progress(options_.compute.quiet);
+  Status answer_all(server::Host& host, const RequestFile& requests, ResultFile& results,
+                    ProgressLine& progress) {
     Status status;
     for (done_ = 0; status && done_ < open_.size(); ++done_) {
       status = answer_at(host, requests, open_[done_], results, progress);

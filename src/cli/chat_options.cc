@@ -11,7 +11,8 @@ Result<std::string> parse_effort(const std::string& text) {
   for (const char* known : {"low", "medium", "high", "max"}) {
     if (text == known) return text;
   }
-  return fail(ErrorKind::usage, "expected low, medium, high or max, found {}", text.substr(0, 40));
+  return fail(ErrorKind::usage, "expected low, medium, high or max, found \"{}\"",
+              text.substr(0, 40));
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ Result<std::uint64_t> parse_lookahead(const std::string& text) {
 
 Result<bool> parse_switch(const std::string& text) {
   if (text == "on" || text == "off") return text == "on";
-  return fail(ErrorKind::usage, "expected on or off, found {}", text);
+  return fail(ErrorKind::usage, "expected on or off, found \"{}\"", text);
 }
 
 Result<kernels::WeightFormat> parse_cache_format(const std::string& text) {
@@ -45,7 +45,7 @@ Result<kernels::WeightFormat> parse_cache_format(const std::string& text) {
   for (const auto format : {WeightFormat::f32, WeightFormat::bf16, WeightFormat::q8_0}) {
     if (text == kernels::cache_format_name(format)) return format;
   }
-  return fail(ErrorKind::usage, "expected f32, bf16 or q8_0, found {}", text);
+  return fail(ErrorKind::usage, "expected f32, bf16 or q8_0, found \"{}\"", text);
 }
 
 }  // namespace

@@ -63,16 +63,16 @@ ResultFile::~ResultFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-Status ResultFile::read() {
+Status ResultFile::read(OnResult on_result) {
   std::error_code ignored;
   const fs::file_status there = fs::status(path_, ignored);
   is_regular_ = !fs::exists(there) || fs::is_regular_file(there);
   if (!fs::is_regular_file(there)) return {};  // a device or a pipe remembers nothing
   SLUICE_TRY(open_and_lock(0));
-  return read_lines();
+  return read_lines(on_result);
 }
 
-Status ResultFile::read_lines() {
+Status ResultFile::read_lines(OnResult on_result) {
   std::ifstream in(path_, std::ios::binary);
   if (!in) return failed(ErrorKind::usage, "cannot be read");
   std::string line;
@@ -86,6 +86,7 @@ Status ResultFile::read_lines() {
     if (!result) break;
     known_.push_back(*result);
     sound_bytes_ += line.size() + 1;
+    on_result(known_.size());
   }
   if (in.bad()) return failed(ErrorKind::drive, "cannot be read");
   std::ranges::stable_sort(known_, {}, &KnownResult::name);

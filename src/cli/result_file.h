@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/function_ref.h"
 #include "base/result.h"
 
 namespace sluice::cli {
@@ -31,9 +32,12 @@ class ResultFile {
   ResultFile(const ResultFile&) = delete;
   ResultFile& operator=(const ResultFile&) = delete;
 
+  /// Of each result that was read, how many there are so far.
+  using OnResult = FunctionRef<void(std::size_t)>;
+
   /// Which results are there already; changes nothing. ErrorKind::usage when the file holds
   /// anything else, or another batch is writing into it: none can until this object ends.
-  Status read();
+  Status read(OnResult on_result);
 
   /// Of those that read() found: the last with this custom_id, or null.
   const KnownResult* find(const NameDigest& name) const;
@@ -47,7 +51,7 @@ class ResultFile {
 
  private:
   Status open_and_lock(int flags);
-  Status read_lines();
+  Status read_lines(OnResult on_result);
   tl::unexpected<Error> taken() const;
   tl::unexpected<Error> failed(ErrorKind kind, const char* what) const;
 

@@ -253,7 +253,10 @@ ApiResult<std::vector<StoredJob>> JobsApi::read_lines(const std::string& content
     jobs.push_back(std::move(job));
     return {};
   };
-  SLUICE_TRY(for_each_line(content, take));
+  if (ApiStatus taken = for_each_line(content, take); !taken) {
+    taken.error().param = "input_file_id";  // the parameter of this request; the message has more
+    return tl::unexpected(std::move(taken).error());
+  }
   if (jobs.empty()) return refuse("input_file_id", "there is no request in the file");
   return jobs;
 }

@@ -143,6 +143,26 @@ TEST(Batch, NeverCutsWhatIsNoResult) {
   }
 }
 
+TEST(Batch, RefusesAFileWithoutRequests) {
+  const Folder folder;
+  write_file(folder / "in", "\n \n");
+  const Finished run = answer(folder / "in", folder / "out");
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(run.err, "sluice: error: FILE: " + (folder / "in") + ": there is no request in it\n");
+  EXPECT_FALSE(fs::exists(folder / "out"));
+}
+
+TEST(Batch, ShowsOnATerminalHowFarItHasReadWhatIsThere) {
+  const Folder folder;
+  write_file(folder / "in", line_of("a", "Alice").dump() + "\n");
+  ASSERT_EQ(answer(folder / "in", folder / "out").exit_code, 0);
+  Program again({"batch", folder / "in", "--model", kNano, "--out", folder / "out"},
+                Program::Errors::terminal);
+  const Finished run = again.finish();
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_NE(run.err.find("results from before: 1 read\033[K"), std::string::npos) << run.err;
+}
+
 TEST(Batch, KnowsThatARequestHasChanged) {
   const Folder folder;
   write_file(folder / "in", line_of("a", "Alice").dump() + "\n");

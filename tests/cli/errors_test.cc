@@ -105,7 +105,7 @@ TEST(Usage, SpeaksOfTheFlagAndNotOfTheParser) {
             "sluice: error: --ctx: is given 2 times; give it once" + end);
   EXPECT_EQ(complaint({"--ctx"}), "sluice: error: --ctx: needs a value, N" + end);
   EXPECT_EQ(complaint({"--chat", "--effort", "huge"}),
-            "sluice: error: --effort: expected low, medium, high or max, found huge" + end);
+            "sluice: error: --effort: expected low, medium, high or max, found \"huge\"" + end);
   EXPECT_EQ(complaint({"--chat", "--effort", "low", "--no-thinking"}),
             "sluice: error: --effort excludes --no-thinking" + end);
   EXPECT_EQ(run_program({"perplexity", kTiny, "-p", "x", "--window", "1"}).err,

@@ -237,6 +237,7 @@ TEST(AServerWithJobs, RefusesABatchWithAStream) {
   EXPECT_EQ(created.status, 400);
   EXPECT_EQ(created.json()["error"]["message"],
             "input_file_id: line 2.body.stream: a request of a batch has no stream");
+  EXPECT_EQ(created.json()["error"]["param"], "input_file_id");
 }
 
 TEST(AServerWithJobs, KeepsRequestsInTheBackground) {
