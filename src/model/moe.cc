@@ -63,6 +63,8 @@ MoeScratch lay_out_moe(Arena& arena, const MoeConfig& config, std::size_t hidden
   s.logits = arena.take(positions * config.router.experts);
   s.weights = arena.take(positions * top_k);
   s.ids = reinterpret_cast<std::int32_t*>(arena.take(positions * top_k));
+  static_assert(sizeof(Pick) == 2 * sizeof(float) && alignof(Pick) <= alignof(float));
+  s.picks = reinterpret_cast<Pick*>(arena.take(2 * positions * top_k));
   s.latent = arena.take(positions * width);
   s.latent_prepared = arena.take(kernels::prepared_floats(width, positions));
   // Also where the way back from the latent space is computed.
@@ -94,7 +96,7 @@ Status run_moe(const MoeWeights& weights, const MoeConfig& config, const kernels
   for (std::size_t row = 0; row < positions; ++row) {
     route_row(weights, config, vectors, scratch, row);
   }
-  const Picks picks(scratch.ids, positions, config.router);
+  const Picks picks(scratch.ids, positions, config.router, scratch.picks);
   executor.experts().begin(weights.layer, picks.wanted());
 
   // While the experts are on their way: what every row needs anyway.
@@ -102,6 +104,10 @@ Status run_moe(const MoeWeights& weights, const MoeConfig& config, const kernels
   if (config.latent > 0) {
     SLUICE_TRY(executor.multiply(weights.latent_down, x, scratch.latent));
     z = scratch.latent;
+    if (!kernels::all_finite(z, positions * width)) {  // or an expert would be blamed
+      return fail(ErrorKind::number, "layer {}: what its experts work on is not finite",
+                  weights.layer);
+    }
   }
   if (config.shared_width > 0) {
     SLUICE_TRY(run_mlp(weights.shared, glu, executor, scratch.shared, x, y));

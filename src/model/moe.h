@@ -52,10 +52,17 @@ MoeWeights find_moe(BlueprintBuilder& builder, const MoeNames& names, const MoeC
 
 /// Activations of a pass inside one MoE layer. E experts, k picks per position, W the width that
 /// routed experts see (latent or hidden), I their inner width.
+/// That a row wants an expert.
+struct Pick {
+  std::uint32_t row;
+  std::uint32_t slot;  ///< which of the row's picks
+};
+
 struct MoeScratch {
   float* logits;           ///< [positions, E]
   float* weights;          ///< [positions, k]
   std::int32_t* ids;       ///< [positions, k]
+  Pick* picks;             ///< [positions * k], by expert
   float* latent;           ///< [positions, W]
   float* latent_prepared;  ///< for inputs of width W
   float* gathered;         ///< [positions, W]: an expert's rows

@@ -15,13 +15,9 @@ namespace sluice::model {
 /// Which rows want which expert: the picks of a pass, grouped by expert in order of id.
 class Picks {
  public:
-  struct Pick {
-    std::size_t row;
-    std::size_t slot;  // which of the row's picks
-  };
-
-  Picks(const std::int32_t* ids, std::size_t positions, const kernels::Router& router)
-      : first_(router.experts + 1, 0), picks_(positions * router.top_k) {
+  /// ids: [positions, k]. room: for [positions * k].
+  Picks(const std::int32_t* ids, std::size_t positions, const kernels::Router& router, Pick* room)
+      : first_(router.experts + 1, 0), picks_(room, positions * router.top_k) {
     const std::size_t top_k = router.top_k;
     for (std::size_t i = 0; i < positions * top_k; ++i) ++first_[index(ids[i]) + 1];
     for (std::size_t e = 0; e < router.experts; ++e) {
@@ -29,8 +25,8 @@ class Picks {
       first_[e + 1] += first_[e];
     }
     std::vector<std::size_t> next(first_.begin(), first_.end() - 1);
-    for (std::size_t row = 0; row < positions; ++row) {
-      for (std::size_t slot = 0; slot < top_k; ++slot) {
+    for (std::uint32_t row = 0; row < positions; ++row) {
+      for (std::uint32_t slot = 0; slot < top_k; ++slot) {
         picks_[next[index(ids[row * top_k + slot])]++] = {row, slot};
       }
     }
@@ -41,7 +37,7 @@ class Picks {
   /// The rows that want this expert.
   std::span<const Pick> of(std::int32_t expert) const {
     const std::size_t e = index(expert);
-    return std::span(picks_).subspan(first_[e], first_[e + 1] - first_[e]);
+    return picks_.subspan(first_[e], first_[e + 1] - first_[e]);
   }
   /// Where the expert's contributions begin, in rows of width W: contributions lie in the order
   /// of expert ids.
@@ -51,7 +47,7 @@ class Picks {
  private:
   static std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
   std::vector<std::size_t> first_;
-  std::vector<Pick> picks_;
+  std::span<Pick> picks_;
   std::vector<std::int32_t> wanted_;
 };
 
