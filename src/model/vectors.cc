@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/size.h"
+#include "kernels/ops.h"
 
 namespace sluice::model {
 namespace {
@@ -82,7 +83,15 @@ Result<VectorTable> VectorTable::load(const Blueprint& blueprint, io::Reader& re
     for (std::size_t i = 0; i < count; ++i) {
       const kernels::Rows row = {sources[i].format, bytes[i].data(), nullptr, 1,
                                  sources[i].vector.count};
-      kernels::decode_row(row, 0, table.room_.floats().data() + sources[i].vector.offset);
+      float* const out = table.room_.floats().data() + sources[i].vector.offset;
+      kernels::decode_row(row, 0, out);
+      // Looked at here: later a sigmoid, an exponential or a choice would swallow it.
+      if (!kernels::all_finite(out, sources[i].vector.count)) {
+        return fail(ErrorKind::number,
+                    "tensor {} holds a number that is NaN or infinite; the weights are damaged: "
+                    "check the file, or download its shard again",
+                    sources[i].name);
+      }
     }
   }
   return table;

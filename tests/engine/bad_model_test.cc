@@ -1,7 +1,9 @@
 // Promise 6, nothing lost and nothing silent: damaged weights and configs are named, never
 // computed.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <tuple>
 
 #include "engine/checkpoint_copy.h"
 
@@ -74,6 +76,37 @@ TEST(BadModel, Promise6ARouterThatGivesNoNumbersNamesTheLayer) {
   });
   const std::string message = complaint(copy, ErrorKind::number);
   EXPECT_NE(message.find("layer 2: the router's scores"), std::string::npos) << message;
+}
+
+TEST(BadModel, Promise6ANumberOfAVectorThatIsNoneNamesItsTensor) {
+  // Each would be swallowed further on: by a choice, an exponential, a sigmoid.
+  for (const auto& [model, tensor, number] :
+       {std::tuple{"k3-tiny", kLayers + "2.block_sparse_moe.gate.e_score_correction_bias", NAN},
+        std::tuple{"k3-tiny", kLayers + "1.self_attn.A_log", INFINITY},
+        std::tuple{"k3-tiny", kLayers + "1.self_attn.dt_bias", -INFINITY}}) {
+    const CheckpointCopy copy(model);
+    copy.change_tensor(tensor, [n = number](std::vector<char>& bytes) {
+      std::memcpy(bytes.data(), &n, sizeof(n));
+    });
+    const std::string message = complaint(copy, ErrorKind::number);
+    EXPECT_NE(message.find("tensor " + tensor + " "), std::string::npos) << message;
+  }
+  const CheckpointCopy copy("gpt-oss-tiny");
+  const std::string bias = "model.layers.1.mlp.router.bias";
+  copy.change_tensor(bias, [](std::vector<char>& bytes) { bytes[0] = '\xff', bytes[1] = '\x7f'; });
+  const std::string message = complaint(copy, ErrorKind::number);
+  EXPECT_NE(message.find("tensor " + bias), std::string::npos) << message;
+}
+
+TEST(BadModel, Promise6WhatAllExpertsOfALayerWorkOnIsNotBlamedOnOne) {
+  const CheckpointCopy copy("k3-tiny");
+  copy.change_tensor(kLayers + "3.block_sparse_moe.routed_expert_down_proj.weight",
+                     [](std::vector<char>& bytes) {
+                       bytes[0] = '\xc0';
+                       bytes[1] = '\x7f';
+                     });
+  const std::string message = complaint(copy, ErrorKind::number);
+  EXPECT_NE(message.find("layer 3: what its experts work on"), std::string::npos) << message;
 }
 
 TEST(BadModel, Promise6ANanInOneExpertOfAMixtureNamesIt) {
