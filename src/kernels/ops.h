@@ -100,11 +100,17 @@ void latent_attention_heads(const float* queries, std::size_t heads, const float
                             std::size_t count, std::size_t width, std::size_t value_width,
                             float scale, float* scores, float* out);
 
+/// The most sources that are mixed; K3 has 9.
+inline constexpr std::size_t kMostResidualSources = 256;
+
 /// AttnRes (SPEC 6.2): softmax over `count` sources scored by their normalised selves.
-/// sources: count pointers to [n]; direction: [n], norm weight times projection; out: [n], may not
-/// be a source.
+/// sources: at most kMostResidualSources pointers to [n]; direction: [n], norm weight times
+/// projection; out: [n], may not be a source.
 void attention_residual(std::span<const float* const> sources, const float* direction,
                         std::size_t n, float epsilon, float* out);
+
+/// The most groups that experts are chosen by.
+inline constexpr std::size_t kMostRouterGroups = 1024;
 
 /// Router settings (SPEC 6.6).
 struct Router {

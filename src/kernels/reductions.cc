@@ -90,9 +90,8 @@ void softmax(float* x, std::size_t n) {
 
 void attention_residual(std::span<const float* const> sources, const float* direction,
                         std::size_t n, float epsilon, float* out) {
-  constexpr std::size_t kMost = 64;  // K3 has 9
-  SLUICE_CHECK(!sources.empty() && sources.size() <= kMost);
-  std::array<float, kMost> weights;
+  SLUICE_CHECK(!sources.empty() && sources.size() <= kMostResidualSources);
+  std::array<float, kMostResidualSources> weights;
   for (std::size_t s = 0; s < sources.size(); ++s) {
     const float mean = sum_of_products(sources[s], sources[s], n) / static_cast<float>(n);
     weights[s] = sum_of_products(sources[s], direction, n) / std::sqrt(mean + epsilon);

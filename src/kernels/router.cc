@@ -10,7 +10,6 @@
 namespace sluice::kernels {
 namespace {
 
-constexpr std::size_t kMostGroups = 1024;
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
 /// What experts are ranked by. A NaN ranks last; whoever wants an error looks for it in the logits.
@@ -37,14 +36,14 @@ float rating_of(const Router& router, const float* scores, const float* bias, st
 }
 
 /// Which groups may be chosen from: the top_groups best rated, the lower group first on ties.
-std::array<bool, kMostGroups> allowed_groups(const Router& router, const float* scores,
-                                             const float* bias) {
-  std::array<bool, kMostGroups> allowed{};
+std::array<bool, kMostRouterGroups> allowed_groups(const Router& router, const float* scores,
+                                                   const float* bias) {
+  std::array<bool, kMostRouterGroups> allowed{};
   if (router.groups <= router.top_groups) {
     allowed.fill(true);
     return allowed;
   }
-  std::array<float, kMostGroups> rating;
+  std::array<float, kMostRouterGroups> rating;
   for (std::size_t g = 0; g < router.groups; ++g) rating[g] = rating_of(router, scores, bias, g);
   for (std::size_t picked = 0; picked < router.top_groups; ++picked) {
     std::size_t best = router.groups;
@@ -95,7 +94,7 @@ void weigh(const Router& router, float* weights) {
 void route(const Router& router, float* logits, const float* bias, std::int32_t* ids,
            float* weights) {
   const std::size_t group_size = router.experts / router.groups;
-  SLUICE_CHECK(router.top_k > 0 && router.groups <= kMostGroups);
+  SLUICE_CHECK(router.top_k > 0 && router.groups <= kMostRouterGroups);
   SLUICE_CHECK(router.experts == group_size * router.groups);
   SLUICE_CHECK(router.top_k <= group_size * std::min(router.groups, router.top_groups));
   make_scores(router, logits);

@@ -45,7 +45,8 @@ void read_mixture(Fields& fields, DeepseekConfig& config) {
   const bool renamed = fields.has("num_local_experts");
   router.experts = fields.count(renamed ? "num_local_experts" : "n_routed_experts", 1, 65536);
   router.top_k = fields.count("num_experts_per_tok", 1, router.experts);
-  router.groups = fields.count_or("n_group", 1, 1, std::min<std::uint64_t>(router.experts, 1024));
+  router.groups = fields.count_or(
+      "n_group", 1, 1, std::min<std::uint64_t>(router.experts, kernels::kMostRouterGroups));
   router.top_groups = fields.count_or("topk_group", 1, 1, router.groups);
   if (router.experts % router.groups != 0 ||
       router.top_groups * (router.experts / router.groups) < router.top_k) {

@@ -62,7 +62,8 @@ void read_mixture(MetadataReader& reader, DeepseekConfig& config) {
   router.experts = reader.count("expert_count", 1, 65536);
   router.top_k = reader.count("expert_used_count", 1, router.experts);
   router.groups =
-      reader.count("expert_group_count", 1, std::min<std::uint64_t>(router.experts, 1024), 1);
+      reader.count("expert_group_count", 1,
+                   std::min<std::uint64_t>(router.experts, kernels::kMostRouterGroups), 1);
   router.top_groups = reader.count("expert_group_used_count", 1, router.groups, router.groups);
   if (router.experts % router.groups != 0 ||
       router.top_groups * (router.experts / router.groups) < router.top_k) {

@@ -27,7 +27,8 @@ void check_attention(const Gemma3Config& config, std::vector<std::string>& fault
     faults.push_back(fmt::format("{}: {} key and value heads do not divide {} heads", where,
                                  attention.kv_heads, attention.heads));
   }
-  if (attention.dim % 2 != 0) {
+  // Nothing, where it is the model's width divided by more heads than that.
+  if (attention.dim == 0 || attention.dim % 2 != 0) {
     faults.push_back(
         fmt::format("{}: a head of {} numbers cannot be rotated in pairs", where, attention.dim));
   }

@@ -41,7 +41,8 @@ std::string heads_fault(const GqaConfig& attention) {
     return fmt::format("{} key and value heads do not divide {} heads", attention.kv_heads,
                        attention.heads);
   }
-  return attention.dim % 2 == 0 ? "" : "a head of an odd size cannot be rotated in pairs";
+  const bool is_even = attention.dim > 0 && attention.dim % 2 == 0;
+  return is_even ? "" : "a head of an odd size, or of none, cannot be rotated in pairs";
 }
 
 void read_attention(Fields& fields, GptOssConfig& config) {

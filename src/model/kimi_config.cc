@@ -79,7 +79,9 @@ void read_moe(Fields& fields, KimiConfig& config) {
   MoeConfig& moe = config.moe;
   moe.router.experts = fields.count("num_experts", 1, 65536);
   moe.router.top_k = fields.count("num_experts_per_token", 1, moe.router.experts);
-  moe.router.groups = fields.count_or("num_expert_group", 1, 1, moe.router.experts);
+  moe.router.groups =
+      fields.count_or("num_expert_group", 1, 1,
+                      std::min<std::uint64_t>(moe.router.experts, kernels::kMostRouterGroups));
   moe.router.top_groups = fields.count_or("topk_group", 1, 1, moe.router.groups);
   if (moe.router.experts % moe.router.groups != 0 ||
       moe.router.top_groups * (moe.router.experts / moe.router.groups) < moe.router.top_k) {

@@ -53,7 +53,7 @@ struct KimiConfig {
 };
 
 /// More banks than any model has; K3 has 8.
-inline constexpr std::size_t kMostResidualBanks = 255;
+inline constexpr std::size_t kMostResidualBanks = kernels::kMostResidualSources - 1;
 
 /// Inside the root of the L2 norm of KDA's queries and keys (SPEC 6.3).
 inline constexpr float kL2Epsilon = 1e-6f;

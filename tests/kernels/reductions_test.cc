@@ -205,6 +205,15 @@ TEST_P(Reductions, AttentionResidualMixesRawSourcesByTheirNormalisedScores) {
   }
 }
 
+TEST_P(Reductions, AttentionResidualTakesAsManySourcesAsAConfigurationMayHave) {
+  const std::vector<float> source = Random(8).numbers(33);
+  const std::vector<const float*> pointers(kMostResidualSources, source.data());
+  const std::vector<float> direction = Random(9).numbers(33);
+  std::vector<float> out(33);
+  attention_residual(pointers, direction.data(), 33, 1e-5f, out.data());
+  for (std::size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], source[i], 1e-5f);
+}
+
 TEST_P(Reductions, AttentionResidualOfOneSourceIsThatSource) {
   const std::vector<float> source = Random(8).numbers(33);
   const float* pointer = source.data();

@@ -140,6 +140,16 @@ TEST(KimiConfig, WhatIsNotSupportedIsRefusedByName) {
   }
 }
 
+TEST(KimiConfig, MoreGroupsThanTheRouterHasRoomForAreRefused) {
+  const std::string message = complaint([](auto& config) {
+    auto& text = config["text_config"];
+    text["num_experts"] = text["num_expert_group"] = text["topk_group"] = 2048;
+  });
+  EXPECT_NE(message.find("num_expert_group: expected a whole number from 1 to 1024"),
+            std::string::npos)
+      << message;
+}
+
 TEST(KimiConfig, BoilerplateOfAnotherKindIsRefusedByNameWithWhatWasFound) {
   const std::vector<std::pair<const char*, nlohmann::ordered_json>> refused = {
       {"/text_config/use_grouped_topk", "yes"},

@@ -98,6 +98,15 @@ TEST(MixtureConfig, RefusesByNameWhatDoesNotFit) {
                   }));
 }
 
+TEST(MixtureConfig, RefusesHeadsOfNoNumbers) {
+  const std::string message = complaint("mixtral-tiny", [](auto& config) {
+    config.erase("head_dim");
+    config["hidden_size"] = 16;
+    config["num_attention_heads"] = config["num_key_value_heads"] = 32;
+  });
+  EXPECT_NE(message.find("a head of 0 numbers"), std::string::npos) << message;
+}
+
 TEST(MixtureConfig, ReadsDeepseekV3) {
   const auto config = parse_deepseek_config(config_of("deepseek-tiny").dump());
   ASSERT_TRUE(config) << config.error().message;
