@@ -96,11 +96,16 @@ class TensorPieces {
  private:
   static bool is_scale(const store::Checkpoint& checkpoint, std::string_view name,
                        const store::Tensor& tensor) {
-    constexpr std::string_view kScale = ".weight_scale";
-    if (tensor.dtype != DType::u8 || !name.ends_with(kScale)) return false;
-    const std::string packed =
-        std::string(name.substr(0, name.size() - kScale.size())) + ".weight_packed";
-    return checkpoint.find(packed).has_value();
+    if (tensor.dtype != DType::u8) return false;
+    // As Kimi K3 names them, and gpt-oss.
+    constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+        {".weight_scale", ".weight_packed"}, {"_scales", "_blocks"}};
+    return std::ranges::any_of(kNames, [&](const auto& names) {
+      const auto& [scales, codes] = names;
+      if (!name.ends_with(scales)) return false;
+      const auto stem = name.substr(0, name.size() - scales.size());
+      return checkpoint.find(fmt::format("{}{}", stem, codes)).has_value();
+    });
   }
 
   std::vector<io::FileId> files_;

@@ -442,6 +442,20 @@ TEST_F(VerifyCheckpoint, Promise6NumbersThatAreNoneAreNamed) {
   }
 }
 
+TEST(VerifyGptOss, Promise6ScalesOfItsExpertsThatAreNoNumbersAreNamed) {
+  const CheckpointCopy copy("gpt-oss-tiny");
+  const std::uint64_t before = verify_quietly(copy.folder())->faults;  // it has no tokenizer
+  const std::string scales = "model.layers.0.mlp.experts.gate_up_proj_scales";
+  copy.change_tensor(scales, [](std::vector<char>& bytes) { bytes[5] = '\xff'; });
+  const auto report = verify_quietly(copy.folder());
+  ASSERT_EQ(report->faults, before + 1);
+  const auto named = [&](const VerifyFault& fault) {
+    return fault.message.find(scales) != std::string::npos &&
+           fault.message.find("255") != std::string::npos;
+  };
+  EXPECT_TRUE(std::ranges::any_of(report->listed, named));
+}
+
 TEST(VerifyGguf, Promise6ScalesOfBlocksThatAreNoNumbersAreNamed) {
   const CheckpointCopy copy("gguf-qwen3moe-tiny");
   const auto checkpoint = store::Checkpoint::open(copy.folder());
