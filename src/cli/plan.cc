@@ -210,10 +210,10 @@ class Plan final : public Command {
     report_.model = facts.folder.string();
     report_.architecture = facts.shape().architecture;
     report_.experts = count_experts(facts.blueprint());
-    report_.load = engine::load_of(*facts.architecture);
     report_.workload.context =
         std::min(options_.context.value_or(report_.workload.context), facts.shape().max_positions);
     report_.workload.prompt = std::min(options_.prompt, report_.workload.context);
+    report_.load = engine::load_of(*facts.architecture, report_.workload.context);
     for (std::size_t i = 0; i < model::kTensorClasses; ++i) {
       const auto each = static_cast<model::TensorClass>(i);
       const model::ClassTotal& total = facts.total(each);

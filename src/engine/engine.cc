@@ -237,7 +237,8 @@ void Engine::predict_run(Statistics& now) const {
                              tokens.last_prompt_tokens};
   now.prediction =
       predict(*parts_->architecture, parts_->placement, chunk(),
-              speeds_of(load_of(*parts_->architecture), drives, single_, many_), workload);
+              speeds_of(load_of(*parts_->architecture, workload.context), drives, single_, many_),
+              workload);
   now.predicts_decode = tokens.decode_passes > 0;
   now.predicts_ttft = tokens.last_prompt_tokens > 0 && tokens.generated_tokens > 0;
 }

@@ -133,7 +133,7 @@ std::string_view name_of(Limit limit) {
   return "?";
 }
 
-ModelLoad load_of(const model::Architecture& architecture) {
+ModelLoad load_of(const model::Architecture& architecture, std::size_t context) {
   const model::Blueprint& blueprint = architecture.blueprint();
   const weights::Blocks& blocks = blueprint.blocks;
   ModelLoad load;
@@ -153,9 +153,11 @@ ModelLoad load_of(const model::Architecture& architecture) {
   const model::EmbeddingTable& embedding = blueprint.embedding;
   if (embedding.rows > 0) load.embedding_bytes = embedding.extent.length / embedding.rows;
   load.state_bytes = architecture.state_bytes(0);
-  constexpr std::size_t many = std::size_t{1} << 30;  // so that rounding to pages does not show
+  // At this very context, since layers with a window keep no more than it; but over enough
+  // positions that rounding to pages does not show.
+  const std::size_t positions = std::max<std::size_t>(context, 256);
   load.state_bytes_per_position =
-      real(architecture.state_bytes(many) - load.state_bytes) / static_cast<double>(many);
+      real(architecture.state_bytes(positions) - load.state_bytes) / static_cast<double>(positions);
   return load;
 }
 
@@ -243,8 +245,8 @@ Prediction predict(const ModelLoad& load, const Residence& residence, const Mach
 
 Prediction predict(const model::Architecture& architecture, const weights::Placement& placement,
                    std::size_t chunk, const MachineSpeeds& speeds, const Workload& workload) {
-  return predict(load_of(architecture), residence_of(architecture, placement, chunk), speeds,
-                 workload);
+  return predict(load_of(architecture, workload.context),
+                 residence_of(architecture, placement, chunk), speeds, workload);
 }
 
 MachineSpeeds speeds_of(const ModelLoad& load, double drive_bytes_per_s, const PassTimes& single,

@@ -34,7 +34,8 @@ struct ModelLoad {
   double multiplies_per_position = 0;   ///< weights that a position is multiplied with, no head
   std::uint64_t weight_bytes() const { return trunk_bytes + head_bytes + expert_bytes; }
 };
-ModelLoad load_of(const model::Architecture& architecture);
+/// state_bytes_per_position is the mean over a context of this length: windows end it for a layer.
+ModelLoad load_of(const model::Architecture& architecture, std::size_t context);
 
 /// The experts of one layer and how many of them there is room for.
 struct Bank {

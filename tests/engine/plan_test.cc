@@ -32,7 +32,7 @@ struct K3 {
     k3.architecture = std::move(*model::imagine_architecture(
         std::filesystem::path(SLUICE_SOURCE_DIR) / "tests/golden/k3-config.json"));
     k3.reader = std::move(*io::make_reader(io::IoMode::pread));
-    k3.load = load_of(*k3.architecture);
+    k3.load = load_of(*k3.architecture, 4096);
     return k3;
   }
   /// Where its bytes live at this memory size; placing 82,432 experts takes a while, so once.
@@ -73,6 +73,18 @@ TEST(Plan, ATokenOfK3NeedsWhatSpec8Says) {
   // 54.4 G of trunk and 48.6 G of experts.
   EXPECT_NEAR(load.multiplies_per_position, 103.0e9, 0.1e9);
   EXPECT_TRUE(load.packed_experts);
+}
+
+TEST(Plan, AWindowCountsUpToItsLengthOnly) {
+  const auto made =
+      model::imagine_architecture(std::filesystem::path(SLUICE_SOURCE_DIR) /
+                                  "tests/golden/mistral-window-tiny/checkpoint/config.json");
+  ASSERT_TRUE(made) << made.error().message;
+  const auto cache = [&](std::size_t context) {
+    return load_of(**made, context).state_bytes_per_position * static_cast<double>(context);
+  };
+  EXPECT_GT(cache(256), 0);
+  EXPECT_NEAR(cache(1 << 20), cache(256), 1);  // nothing that grows for ever
 }
 
 TEST(Plan, EveryByteOfTheTrunkIsResidentOrStreamed) {
