@@ -73,7 +73,7 @@ Result<OpenModel> open_model(const EngineOptions& options, std::unique_ptr<io::R
     model.fingerprint = fingerprint_of(checkpoint.folder(), checkpoint.files());
   }
   if (options.identify) {
-    SLUICE_ASSIGN(model.digest, model_digest(files, *reader));
+    SLUICE_ASSIGN(model.digest, model_digest(files, *reader, options.cache_format));
   }
   SLUICE_TRY(open_adapters(options, checkpoint, *reader, model));
   return model;

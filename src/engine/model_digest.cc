@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/buffer.h"
+#include "kernels/cache.h"
 #include "kernels/simd_targets.h"
 #include "store/checksum.h"
 
@@ -80,12 +81,17 @@ Result<Buffer> sample_room(io::Reader& reader, MemoryLedger& ledger) {
 
 }  // namespace
 
-Result<std::uint64_t> model_digest(const OpenedFiles& files, io::Reader& reader) {
+Result<std::uint64_t> model_digest(const OpenedFiles& files, io::Reader& reader,
+                                   kernels::WeightFormat cache_format) {
   SLUICE_ASSIGN(const std::string text, configuration(files.checkpoint));
   const Directory directory = directory_of(files.checkpoint);
   store::Checksum all;
   const std::uint64_t start[] = {hash_of(text), directory.sum, hash_of(kernels::simd_target())};
   all.add(std::as_bytes(std::span(start)));
+  if (cache_format != kernels::WeightFormat::f32) {  // as it was before there was another
+    const auto name = kernels::cache_format_name(cache_format);
+    all.add(std::as_bytes(std::span(name.data(), name.size())));
+  }
   MemoryLedger unbounded(std::numeric_limits<std::uint64_t>::max());
   SLUICE_ASSIGN(const Buffer room, sample_room(reader, unbounded));
   for (const auto& [hash, tensor] : directory.sampled) {

@@ -6,14 +6,17 @@
 #include "base/result.h"
 #include "engine/open_files.h"
 #include "io/reader.h"
+#include "kernels/matmul.h"
 #include "model/adapter.h"
 
 namespace sluice::engine {
 
 /// A hash of what the bits of a sequence's state hang on: the configuration, every tensor's name,
-/// dtype and shape, samples of the weights, and the instruction set of the kernels. Where the files
-/// lie, and how the weights are spread over them, does not matter. Fails as the reader does.
-Result<std::uint64_t> model_digest(const OpenedFiles& files, io::Reader& reader);
+/// dtype and shape, samples of the weights, the instruction set of the kernels, and what its keys
+/// and values are rounded to. Where the files lie, and how the weights are spread over them, does
+/// not matter. Fails as the reader does.
+Result<std::uint64_t> model_digest(const OpenedFiles& files, io::Reader& reader,
+                                   kernels::WeightFormat cache_format);
 
 /// The same of an adapter: of its configuration, what its tensors are, and samples of them.
 Result<std::uint64_t> adapter_digest(const model::AdapterLayout& adapter, io::Reader& reader);

@@ -12,11 +12,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::uint64_t digest_of(const fs::path& model) {
+std::uint64_t digest_of(const fs::path& model,
+                        kernels::WeightFormat cache_format = kernels::WeightFormat::f32) {
   auto reader = std::move(*io::make_reader(io::IoMode::pread, {}));
   const auto files = open_files(model, {}, reader);
   EXPECT_TRUE(files) << files.error().message;
-  const auto digest = model_digest(*files, *reader);
+  const auto digest = model_digest(*files, *reader, cache_format);
   EXPECT_TRUE(digest) << digest.error().message;
   return digest.value_or(0);
 }
@@ -42,6 +43,9 @@ TEST(ModelDigest, HangsOnTheModelAndNotOnItsPlace) {
   const std::uint64_t digest = digest_of(checkpoint_folder("k3-nano"));
   const Copy copy;
   EXPECT_EQ(digest_of(copy.path()), digest);
+  EXPECT_NE(digest_of(copy.path(), kernels::WeightFormat::bf16), digest) << "other bits";
+  EXPECT_NE(digest_of(copy.path(), kernels::WeightFormat::bf16),
+            digest_of(copy.path(), kernels::WeightFormat::q8_0));
   std::ofstream(copy.path() / "config.json", std::ios::app) << "\n";
   EXPECT_NE(digest_of(copy.path()), digest) << "another configuration";
 }
