@@ -63,6 +63,14 @@ TEST_P(Cache, ABlockHasItsLargestMagnitudeAsCode127) {
   EXPECT_EQ(nothing.read, std::vector<float>(32, 0.0f));
 }
 
+TEST_P(Cache, NumbersTooSmallForAScaleReadAsNothing) {
+  std::vector<float> row(32, 0.0f);
+  row[7] = 1e-38f;
+  row[9] = -1e-39f;
+  const Kept kept(WeightFormat::q8_0, row, 32);
+  EXPECT_EQ(kept.read, std::vector<float>(32, 0.0f));
+}
+
 TEST_P(Cache, WhatIsNotFiniteDoesNotReadAsANumber) {
   for (const float bad : {std::numeric_limits<float>::infinity(), NAN, 3e38f}) {
     std::vector<float> row(32, 1.0f);
