@@ -1,5 +1,6 @@
 #include "server/job_runner.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -93,29 +94,41 @@ Status JobRunner::run(StoredJob job) {
     batch_ = job.batch;
     cancelled_ = false;
   }
+  // Before the request is read: its very reading may be what ends the process. Only what grows
+  // resets the count, so there is an end to it.
+  const std::int64_t progress = progress_of(job);
+  if (progress > job.progress) SLUICE_TRY(store_.note_progress(job, progress));
+  if (job.attempts > kMostAttempts) return set_aside(job);
   auto asked = [&]() -> ApiResult<Asked> {
     SLUICE_ASSIGN(const text::Json body, parse_body(job.body, most_values_));
     return read_asked(job.endpoint, body, model_, job.id, seed_of(job.id));
   }();
   if (!asked) return fail_job(job, asked.error().status, openai_error(asked.error()));
-  const std::uint64_t key = model_.key_of(seed_of(job.id), asked->generation.adapter);
-  asked->generation.key = key;
-  // Only what grows resets the count, so there is an end to it.
-  const auto progress = static_cast<std::int64_t>(worker_.progress(key));
-  if (progress > job.progress) SLUICE_TRY(store_.note_progress(job, progress));
-  if (job.attempts > kMostAttempts) {
-    return fail_job(
-        job, 500,
-        openai_error({500,
-                      fmt::format("set aside after {} attempts that neither ended nor came on",
-                                  job.attempts - 1),
-                      "server_error",
-                      {},
-                      "too_many_attempts"}));
-  }
+  asked->generation.key = model_.key_of(seed_of(job.id), asked->generation.adapter);
   const auto task = std::make_shared<Task>(asked->id, "jobs", std::move(asked->generation));
   if (!submit(task)) return store_.put_back(job, false);
   return run_task(job, task, *asked->writer);
+}
+
+/// How much of its answer is on disk.
+std::int64_t JobRunner::progress_of(const StoredJob& job) const {
+  std::size_t most = 0;
+  // Which adapter it asks for stands in its request; there is something with one of them at most.
+  for (std::uint32_t adapter = 0; adapter <= model_.adapters.size(); ++adapter) {
+    most = std::max(most, worker_.progress(model_.key_of(seed_of(job.id), adapter)));
+  }
+  return static_cast<std::int64_t>(most);
+}
+
+Status JobRunner::set_aside(StoredJob& job) {
+  return fail_job(job, 500,
+                  openai_error({500,
+                                fmt::format("set aside after {} attempts that neither ended nor "
+                                            "came on",
+                                            job.attempts - 1),
+                                "server_error",
+                                {},
+                                "too_many_attempts"}));
 }
 
 /// Waits for a place in the queue; false if the runner is to stop.

@@ -38,6 +38,8 @@ class JobRunner {
       : store_(store), worker_(worker), model_(model), most_values_(most_values) {}
   void work();
   Status run(StoredJob job);
+  std::int64_t progress_of(const StoredJob& job) const;
+  Status set_aside(StoredJob& job);
   Status run_task(StoredJob& job, const std::shared_ptr<Task>& task, class AnswerWriter& writer);
   Status end_failed(StoredJob& job, const Error& failure);
   Status fail_job(StoredJob& job, int status, std::string result);

@@ -50,12 +50,12 @@ StoredJob job_named(const std::string& id) {
 }
 
 /// Servers that die with the job `fatal` in their hands, so often; then one that lives.
-TestJson after_deaths(int deaths, TestJson& good) {
+TestJson after_deaths(int deaths, TestJson& good, const StoredJob& fatal = job_named("fatal")) {
   const Folder folder;
   for (int i = 0; i < deaths; ++i) {
     const auto store = std::move(*JobStore::open(folder.path()));
     if (i == 0) {
-      EXPECT_TRUE(store->add_job(job_named("fatal")));
+      EXPECT_TRUE(store->add_job(fatal));
       EXPECT_TRUE(store->add_job(job_named("good")));
     }
     EXPECT_EQ((*store->begin_next())->id, "fatal");
@@ -76,6 +76,16 @@ TEST(AJobThatEndsTheProcess, IsSetAsideAfterTwelveTimes) {
 TEST(AJobThatEndsTheProcess, IsTriedATwelfthTime) {
   TestJson good;
   EXPECT_EQ(after_deaths(11, good)["status"], "completed");
+  EXPECT_EQ(good["status"], "completed") << good;
+}
+
+// Its very reading may be what ends the process: it is counted before.
+TEST(AJobThatEndsTheProcess, IsSetAsideUnread) {
+  StoredJob fatal = job_named("fatal");
+  fatal.body = "{}";  // would be refused by its reader
+  TestJson good;
+  const TestJson failed = after_deaths(12, good, fatal);
+  EXPECT_EQ(failed["error"]["code"], "too_many_attempts") << failed;
   EXPECT_EQ(good["status"], "completed") << good;
 }
 
