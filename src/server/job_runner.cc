@@ -77,7 +77,8 @@ void JobRunner::work() {
     } else if (!job) {
       status = tl::unexpected(std::move(job).error());
     }
-    if (!status) log_warning("jobs: {}", status.error().message);
+    if (!status) warn(status.error());
+    if (!status && job && *job) give_back();
     std::unique_lock lock(mutex_);
     job_.clear();
     batch_.clear();
@@ -85,6 +86,42 @@ void JobRunner::work() {
     changed_.wait_for(lock, status ? std::chrono::seconds(60) : kAfterError,
                       [&] { return stop_ || (status && news_); });
   }
+}
+
+/// Writes to the store until that works, so that a full drive costs neither an answer nor a job.
+/// Fails if the runner is to stop before.
+Status JobRunner::insist(FunctionRef<Status()> write) {
+  while (true) {
+    Status written = write();
+    if (written) {
+      told_.clear();
+      return written;
+    }
+    warn(written.error());
+    std::unique_lock lock(mutex_);
+    if (stop_) return written;
+    changed_.wait_for(lock, kAfterError, [&] { return stop_; });
+  }
+}
+
+/// Once for each message, as what failed is tried again and again.
+void JobRunner::warn(const Error& error) {
+  if (error.message == told_) return;
+  told_ = error.message;
+  log_warning("jobs: {}; it is tried again", told_);
+}
+
+/// The job under way could not be run: that was an attempt.
+void JobRunner::give_back() {
+  StoredJob job;
+  job.id = job_;
+  job.batch = batch_;
+  // What could not be written before the end waits again at the next start.
+  static_cast<void>(put_back(job, true));
+}
+
+Status JobRunner::put_back(const StoredJob& job, bool counts) {
+  return insist([&] { return store_.put_back(job, counts); });
 }
 
 Status JobRunner::run(StoredJob job) {
@@ -97,7 +134,9 @@ Status JobRunner::run(StoredJob job) {
   // Before the request is read: its very reading may be what ends the process. Only what grows
   // resets the count, so there is an end to it.
   const std::int64_t progress = progress_of(job);
-  if (progress > job.progress) SLUICE_TRY(store_.note_progress(job, progress));
+  if (progress > job.progress) {
+    SLUICE_TRY(insist([&] { return store_.note_progress(job, progress); }));
+  }
   if (job.attempts > kMostAttempts) return set_aside(job);
   auto asked = [&]() -> ApiResult<Asked> {
     SLUICE_ASSIGN(const text::Json body, parse_body(job.body, most_values_));
@@ -106,7 +145,7 @@ Status JobRunner::run(StoredJob job) {
   if (!asked) return fail_job(job, asked.error().status, openai_error(asked.error()));
   asked->generation.key = model_.key_of(seed_of(job.id), asked->generation.adapter);
   const auto task = std::make_shared<Task>(asked->id, "jobs", std::move(asked->generation));
-  if (!submit(task)) return store_.put_back(job, false);
+  if (!submit(task)) return put_back(job, false);
   return run_task(job, task, *asked->writer);
 }
 
@@ -152,13 +191,13 @@ Status JobRunner::run_task(StoredJob& job, const std::shared_ptr<Task>& task,
     }
     if (ends) {
       worker_.cancel(task);
-      return store_.put_back(job, false);
+      return put_back(job, false);
     }
     for (const TaskEvent& event : events) {
       if (event.kind == TaskEvent::Kind::done) {
         job.http_status = 200;
         job.result = to_line(writer.whole(collector.choices(), event.usage));
-        SLUICE_TRY(store_.finish(job, true));
+        SLUICE_TRY(insist([&] { return store_.finish(job, true); }));
         worker_.forget(*task);
         return {};
       }
@@ -170,16 +209,16 @@ Status JobRunner::run_task(StoredJob& job, const std::shared_ptr<Task>& task,
 
 /// Its task failed: it is tried again, or that is its result.
 Status JobRunner::end_failed(StoredJob& job, const Error& failure) {
-  if (failure.kind == ErrorKind::interrupted) return store_.put_back(job, false);
+  if (failure.kind == ErrorKind::interrupted) return put_back(job, false);
   const ApiError error = to_api_error(failure);
-  if (error.status >= 500 && job.attempts < kMostFailures) return store_.put_back(job, true);
+  if (error.status >= 500 && job.attempts < kMostFailures) return put_back(job, true);
   return fail_job(job, error.status, openai_error(error));
 }
 
 Status JobRunner::fail_job(StoredJob& job, int status, std::string result) {
   job.http_status = status;
   job.result = std::move(result);
-  return store_.finish(job, false);
+  return insist([&] { return store_.finish(job, false); });
 }
 
 }  // namespace sluice::server

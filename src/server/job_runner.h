@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "base/function_ref.h"
 #include "server/job_store.h"
 #include "server/served_model.h"
 #include "server/task.h"
@@ -37,6 +38,10 @@ class JobRunner {
   JobRunner(JobStore& store, Worker& worker, const ServedModel& model, std::size_t most_values)
       : store_(store), worker_(worker), model_(model), most_values_(most_values) {}
   void work();
+  Status insist(FunctionRef<Status()> write);
+  void warn(const Error& error);
+  void give_back();
+  Status put_back(const StoredJob& job, bool counts);
   Status run(StoredJob job);
   std::int64_t progress_of(const StoredJob& job) const;
   Status set_aside(StoredJob& job);
@@ -57,6 +62,7 @@ class JobRunner {
   std::string job_;    // under way
   std::string batch_;  // of it
   bool cancelled_ = false;
+  std::string told_;  // the last warning; the thread's alone
   std::optional<Thread> thread_;
 };
 
