@@ -1,6 +1,43 @@
 #include "server/answer_writer.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace sluice::server {
+namespace {
+
+using text::Json;
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// One beyond 64 bits: parse_json() keeps its digits as a binary value.
+bool has_long_number(const Json& json) {
+  if (json.is_binary()) return true;
+  return json.is_structured() && std::any_of(json.begin(), json.end(), has_long_number);
+}
+
+void append(const Json& json, std::string& line) {
+  if (json.is_binary()) {
+    line.append(json.get_binary().begin(), json.get_binary().end());
+    return;
+  }
+  if (!json.is_structured()) {
+    line += dump(json);
+    return;
+  }
+  line += json.is_object() ? '{' : '[';
+  bool is_first = true;
+  for (auto each = json.begin(); each != json.end(); ++each) {
+    if (!std::exchange(is_first, false)) line += ',';
+    if (json.is_object()) line.append(dump(each.key())).append(":");
+    append(*each, line);
+  }
+  line += json.is_object() ? '}' : ']';
+}
+
+}  // namespace
 
 void WholeChoice::add(const AnswerStep& step) {
   using Kind = AnswerBlock::Kind;
@@ -36,7 +73,10 @@ std::string WholeChoice::joined(AnswerBlock::Kind kind) const {
 }
 
 std::string to_line(const text::Json& json) {
-  return json.dump(-1, ' ', false, text::Json::error_handler_t::replace);
+  if (!has_long_number(json)) return dump(json);
+  std::string line;
+  append(json, line);
+  return line;
 }
 
 std::string server_sent(const text::Json& data, std::string_view name) {

@@ -53,7 +53,8 @@ class AnswerWriter {
 /// "data: ...\n\n", after "event: ...\n" if there is a name.
 std::string server_sent(const text::Json& data, std::string_view name = {});
 
-/// One line of JSON. What is no UTF-8 becomes U+FFFD.
+/// One line of JSON, from which parse_json() makes the same again, numbers of any length included.
+/// What is no UTF-8 becomes U+FFFD.
 std::string to_line(const text::Json& json);
 
 }  // namespace sluice::server

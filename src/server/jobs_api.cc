@@ -34,6 +34,19 @@ tl::unexpected<ApiError> as_api(const Error& error) { return tl::unexpected(to_a
   if (!name) return as_api(name.error());                 \
   declaration = std::move(*name)
 
+/// What to_line() wrote.
+Json parse_line(const std::string& line) {
+  auto json = text::parse_json(line, "the database of jobs", ErrorKind::drive);
+  return json ? std::move(*json) : Json();
+}
+
+/// The name of the model that a request asks for; empty if it does not say.
+std::string model_of(const StoredJob& job) {
+  const Json body = parse_line(job.body);
+  const auto name = body.find("model");
+  return name != body.end() && name->is_string() ? name->get<std::string>() : std::string();
+}
+
 ApiReply reply(const Json& json) { return {to_line(json)}; }
 
 Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
@@ -65,7 +78,7 @@ Json json_of(const StoredBatch& batch) {
            {{"total", batch.counts.total},
             {"completed", batch.counts.completed},
             {"failed", batch.counts.failed}}},
-          {"metadata", batch.metadata.empty() ? Json() : Json::parse(batch.metadata)}};
+          {"metadata", batch.metadata.empty() ? Json() : parse_line(batch.metadata)}};
 }
 
 /// A page of a list: what follows `after`, at most `limit`.
@@ -290,12 +303,13 @@ ApiResult<ApiReply> JobsApi::chats(const HttpRequest& request, const std::string
     return reply({{"id", id}, {"object", "chat.completion.deleted"}, {"deleted", removed}});
   }
   if (request.method != "GET") return wrong_method("GET, DELETE");
+  const std::string asked = model_of(*job);
   Json json = {{"id", id},
                {"object", "chat.completion"},
                {"created", job->created},
-               {"model", Json::parse(job->body).value("model", model_.name)}};
-  if (job->status == "done") json = Json::parse(job->result);
-  if (job->status == "failed") json["error"] = Json::parse(job->result)["error"];
+               {"model", asked.empty() ? model_.name : asked}};
+  if (job->status == "done") json = parse_line(job->result);
+  if (job->status == "failed") json["error"] = parse_line(job->result)["error"];
   json["background"] = true;
   json["status"] = job->status == "waiting"   ? "queued"
                    : job->status == "running" ? "in_progress"

@@ -48,5 +48,17 @@ TEST(AnswerWriters, TheSameAnswerInAllFormatsIsTheSameToClients) {
   }
 }
 
+// No number of a client's is beyond a model that writes digit after digit.
+TEST(AnswerWriters, KeepTheDigitsOfLongNumbers) {
+  const std::string arguments =
+      "{\"n\":[-123456789012345678901234567890,1],\"x\":{\"y\":98765432109876543210}}";
+  WholeChoice choice;
+  choice.blocks.push_back({AnswerBlock::Kind::call, arguments, "f\xff", "toolu_1"});
+  const ServedModel model = served();
+  const std::string whole = to_line(anthropic_writer(model)->whole({choice}, {}));
+  EXPECT_NE(whole.find("\"name\":\"f\uFFFD\",\"input\":" + arguments + "}"), std::string::npos)
+      << whole;
+}
+
 }  // namespace
 }  // namespace sluice::server

@@ -305,6 +305,39 @@ TEST(AServerWithJobs, SetsAsideOnlyWhatDoesNotComeOn) {
   EXPECT_NE(failed.dump().find("too_many_attempts"), std::string::npos) << failed;
 }
 
+TEST(AServerWithJobs, KeepsNumbersAsTheyWereWritten) {
+  constexpr std::string_view kLong = "123456789012345678901234567890";
+  const auto body = [&](std::string_view more) {
+    return fmt::format(
+        R"({{"model":"k3-nano","messages":[{{"role":"user","content":"A whale?"}}],"max_tokens":1,)"
+        R"("tools":[{{"type":"function","function":{{"name":"f","parameters":{{"type":"object",)"
+        R"("properties":{{"n":{{"type":"integer","maximum":{}}}}}}}}}}}]{}}})",
+        kLong, more);
+  };
+  const Folder folder;
+  const auto server = std::move(*Server::start(options_for(folder)));
+  const std::string path = "/v1/chat/completions";
+  const TestJson direct = ask(server->port(), "POST", path, body("")).json();
+  const TestJson kept = ask(server->port(), "POST", path, body(R"(,"background":true)")).json();
+  const TestJson later = wait_for_end(server->port(), path + "/" + kept["id"].get<std::string>());
+  EXPECT_EQ(later["usage"]["prompt_tokens"], direct["usage"]["prompt_tokens"]) << direct << later;
+
+  std::string line = line_of("a", TestJson());
+  line.replace(line.find("null"), 4, body(""));
+  line.replace(line.find("/v1/completions"), 15, path);
+  const std::string batch = fmt::format(
+      R"({{"input_file_id":"{}","endpoint":"{}","completion_window":"24h","metadata":{{"n":{}}}}})",
+      upload(server->port(), line), path, kLong);
+  const Answered created = ask(server->port(), "POST", "/v1/batches", batch);
+  EXPECT_NE(created.body.find(fmt::format("\"metadata\":{{\"n\":{}}}", kLong)), std::string::npos)
+      << created.body;
+  const TestJson ended =
+      wait_for_end(server->port(), "/v1/batches/" + created.json()["id"].get<std::string>());
+  const std::string output = ended["output_file_id"].get<std::string>();
+  const TestJson result = get(server->port(), "/v1/files/" + output + "/content").json();
+  EXPECT_EQ(result["response"]["body"]["usage"]["prompt_tokens"], direct["usage"]["prompt_tokens"]);
+}
+
 TEST(AServerWithJobs, SaysNoWithoutAStateFolder) {
   const Folder folder;
   ServerOptions options = options_for(folder);
