@@ -131,6 +131,13 @@ Status JobRunner::run(StoredJob job) {
     batch_ = job.batch;
     cancelled_ = false;
   }
+  // Whoever cancelled it before its name was known here has told the store alone.
+  bool is_wanted = false;
+  SLUICE_TRY(insist([&]() -> Status {
+    SLUICE_ASSIGN(is_wanted, store_.is_wanted(job));
+    return {};
+  }));
+  if (!is_wanted) return put_back(job, false);
   // Before the request is read: its very reading may be what ends the process. Only what grows
   // resets the count, so there is an end to it.
   const std::int64_t progress = progress_of(job);

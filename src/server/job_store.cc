@@ -143,6 +143,14 @@ Result<std::optional<StoredJob>> JobStore::begin_next() {
   return job;
 }
 
+Result<bool> JobStore::is_wanted(const StoredJob& job) {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_ASSIGN(Statement rows,
+                database_.prepare("SELECT 1 FROM jobs WHERE id=? AND status='running' AND batch "
+                                  "NOT IN (SELECT id FROM batches WHERE status='cancelling')"));
+  return rows.bind(job.id).next();
+}
+
 Status JobStore::note_progress(StoredJob& job, std::int64_t progress) {
   const std::scoped_lock lock(mutex_);
   job.attempts = 1;

@@ -84,6 +84,8 @@ class JobStore {
 
   /// The oldest that waits, begun: `attempts` counts this one.
   Result<std::optional<StoredJob>> begin_next();
+  /// False if the job that was begun has been removed since, or its batch is being cancelled.
+  Result<bool> is_wanted(const StoredJob& job);
   /// The job has come on since it was last begun: this attempt is the first from here.
   Status note_progress(StoredJob& job, std::int64_t progress);
   /// The result, and with the last job of a batch the batch's end and its files, all at once.

@@ -305,6 +305,27 @@ TEST(AServerWithJobs, SetsAsideOnlyWhatDoesNotComeOn) {
   EXPECT_NE(failed.dump().find("too_many_attempts"), std::string::npos) << failed;
 }
 
+// What ends the server may come between a batch's cancelling and the end of its last job, as it may
+// come between the beginning of a job and its name being known to those who cancel.
+TEST(AServerWithJobs, DoesNothingOfABatchThatWasCancelled) {
+  const Folder folder;
+  {
+    const auto store = std::move(*JobStore::open(folder.path()));
+    StoredBatch batch;
+    batch.id = "batch_1";
+    batch.status = "in_progress";
+    StoredJob job = job_named("1", "batch_1");
+    job.body = request("The sea").dump();
+    ASSERT_TRUE(store->add_batch(batch, {job}));
+    ASSERT_TRUE(*store->begin_next());
+    ASSERT_TRUE(*store->cancel_batch("batch_1"));
+  }
+  const auto server = std::move(*Server::start(options_for(folder)));
+  const TestJson batch = wait_for_end(server->port(), "/v1/batches/batch_1");
+  EXPECT_EQ(batch["status"], "cancelled");
+  EXPECT_EQ(batch["request_counts"]["completed"], 0) << batch;
+}
+
 TEST(AServerWithJobs, KeepsNumbersAsTheyWereWritten) {
   constexpr std::string_view kLong = "123456789012345678901234567890";
   const auto body = [&](std::string_view more) {
