@@ -49,33 +49,37 @@ std::string written(const TaskEvent& event, AnswerWriter& writer) {
 }  // namespace
 
 Answering::Answering(const ServedModel& model, Worker& worker, Metrics& metrics, JobsApi* jobs,
-                     std::size_t most_values)
+                     Parsing& parsing)
     : model_(model),
       worker_(worker),
       metrics_(metrics),
       jobs_(jobs),
-      most_values_(most_values),
+      parsing_(parsing),
       next_id_(random_seed()) {}
 
 /// A chat request that nobody waits for.
-void Answering::keep(Exchange& exchange, text::Json body) {
+ApiResult<JobsApi::Chat> Answering::read_for_later(text::Json body) {
   if (jobs_ == nullptr) {
-    return exchange.send_error({400, "background: needs a server with --state-dir",
-                                "invalid_request_error", "background", "unsupported_value"});
+    return tl::unexpected(ApiError{400, "background: needs a server with --state-dir",
+                                   "invalid_request_error", "background", "unsupported_value"});
   }
   body.erase("background");
-  const auto kept = jobs_->keep_chat(body);
+  return jobs_->read_chat(body);
+}
+
+void Answering::keep(Exchange& exchange, JobsApi::Chat chat) {
+  const auto kept = jobs_->keep(std::move(chat));
   if (!kept) return exchange.send_error(kept.error());
   exchange.send(202, kJsonType, kept->body);
 }
 
 void Answering::answer(Exchange& exchange, std::string_view path) {
-  std::optional<text::Json> for_later;
+  std::optional<JobsApi::Chat> for_later;
   auto asked = [&]() -> ApiResult<Asked> {
-    const std::scoped_lock lock(parsing_);
-    SLUICE_ASSIGN(text::Json body, parse_body(exchange.request().body, most_values_));
+    const std::scoped_lock lock(parsing_.one_at_a_time);
+    SLUICE_ASSIGN(text::Json body, parse_body(exchange.request().body, parsing_.most_values));
     if (path == kChatPath && body.value("background", text::Json()) == true) {
-      for_later = std::move(body);
+      SLUICE_ASSIGN(for_later, read_for_later(std::move(body)));
       return Asked{};
     }
     SLUICE_ASSIGN(Asked read, read_asked(path, body, model_, new_id(), random_seed()));

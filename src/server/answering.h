@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +12,7 @@
 #include "server/exchange.h"
 #include "server/jobs_api.h"
 #include "server/metrics.h"
+#include "server/parsing.h"
 #include "server/served_model.h"
 #include "server/worker.h"
 
@@ -21,10 +21,9 @@ namespace sluice::server {
 /// Thread-safe.
 class Answering {
  public:
-  /// All must outlive it. `jobs`: nullptr if there are none. `most_values`: JSON values that a
-  /// request's body may have.
+  /// All must outlive it. `jobs`: nullptr if there are none.
   Answering(const ServedModel& model, Worker& worker, Metrics& metrics, JobsApi* jobs,
-            std::size_t most_values);
+            Parsing& parsing);
 
   /// Reads the request as one for `path` (see read_asked()), and answers it: returns when the
   /// answer has ended, or its client has left.
@@ -38,15 +37,15 @@ class Answering {
   ApiError queue_full();
   std::string place_of(const std::shared_ptr<Task>& task, bool again,
                        std::optional<std::size_t>& told) const;
-  void keep(Exchange& exchange, text::Json body);
+  ApiResult<JobsApi::Chat> read_for_later(text::Json body);
+  void keep(Exchange& exchange, JobsApi::Chat chat);
   std::string new_id();
 
   const ServedModel& model_;
   Worker& worker_;
   Metrics& metrics_;
   JobsApi* const jobs_;
-  const std::size_t most_values_;
-  std::mutex parsing_;  // one body at a time: what it becomes in memory is many times its size
+  Parsing& parsing_;
   std::atomic<std::uint64_t> next_id_;
 };
 

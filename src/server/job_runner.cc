@@ -30,9 +30,8 @@ std::uint64_t seed_of(const std::string& job_id) {
 }
 
 Result<std::unique_ptr<JobRunner>> JobRunner::start(JobStore& store, Worker& worker,
-                                                    const ServedModel& model,
-                                                    std::size_t most_values) {
-  std::unique_ptr<JobRunner> runner(new JobRunner(store, worker, model, most_values));
+                                                    const ServedModel& model, Parsing& parsing) {
+  std::unique_ptr<JobRunner> runner(new JobRunner(store, worker, model, parsing));
   JobRunner* const self = runner.get();
   SLUICE_ASSIGN(Thread thread, Thread::start(kThreadStackBytes, [self] { self->work(); }));
   runner->thread_.emplace(std::move(thread));
@@ -146,7 +145,8 @@ Status JobRunner::run(StoredJob job) {
   }
   if (job.attempts > kMostAttempts) return set_aside(job);
   auto asked = [&]() -> ApiResult<Asked> {
-    SLUICE_ASSIGN(const text::Json body, parse_body(job.body, most_values_));
+    const std::scoped_lock lock(parsing_.one_at_a_time);
+    SLUICE_ASSIGN(const text::Json body, parse_body(job.body, parsing_.most_values));
     return read_asked(job.endpoint, body, model_, job.id, seed_of(job.id));
   }();
   if (!asked) return fail_job(job, asked.error().status, openai_error(asked.error()));

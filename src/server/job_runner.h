@@ -10,6 +10,7 @@
 
 #include "base/function_ref.h"
 #include "server/job_store.h"
+#include "server/parsing.h"
 #include "server/served_model.h"
 #include "server/task.h"
 #include "server/thread.h"
@@ -19,10 +20,9 @@ namespace sluice::server {
 
 class JobRunner {
  public:
-  /// All must outlive the runner. `most_values`: JSON values that a request may have.
+  /// All must outlive the runner.
   static Result<std::unique_ptr<JobRunner>> start(JobStore& store, Worker& worker,
-                                                  const ServedModel& model,
-                                                  std::size_t most_values);
+                                                  const ServedModel& model, Parsing& parsing);
   ~JobRunner();
   JobRunner(const JobRunner&) = delete;
   JobRunner& operator=(const JobRunner&) = delete;
@@ -35,8 +35,8 @@ class JobRunner {
   void cancel(const std::string& job_or_batch);
 
  private:
-  JobRunner(JobStore& store, Worker& worker, const ServedModel& model, std::size_t most_values)
-      : store_(store), worker_(worker), model_(model), most_values_(most_values) {}
+  JobRunner(JobStore& store, Worker& worker, const ServedModel& model, Parsing& parsing)
+      : store_(store), worker_(worker), model_(model), parsing_(parsing) {}
   void work();
   Status insist(FunctionRef<Status()> write);
   void warn(const Error& error);
@@ -53,7 +53,7 @@ class JobRunner {
   JobStore& store_;
   Worker& worker_;
   const ServedModel& model_;
-  const std::size_t most_values_;
+  Parsing& parsing_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

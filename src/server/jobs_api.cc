@@ -114,13 +114,8 @@ tl::unexpected<ApiError> wrong_method(const char* allowed) {
 
 }  // namespace
 
-JobsApi::JobsApi(JobStore& store, JobRunner& runner, const ServedModel& model,
-                 std::size_t most_values)
-    : store_(store),
-      runner_(runner),
-      model_(model),
-      most_values_(most_values),
-      next_id_(random_seed()) {}
+JobsApi::JobsApi(JobStore& store, JobRunner& runner, const ServedModel& model, Parsing& parsing)
+    : store_(store), runner_(runner), model_(model), parsing_(parsing), next_id_(random_seed()) {}
 
 std::optional<ApiResult<ApiReply>> JobsApi::handle(const HttpRequest& request) {
   const std::string_view path = request.path;
@@ -211,7 +206,24 @@ ApiResult<ApiReply> JobsApi::batches(const HttpRequest& request, std::string_vie
 }
 
 ApiResult<ApiReply> JobsApi::create_batch(const HttpRequest& request) {
-  SLUICE_ASSIGN(const Json body, parse_body(request.body, most_values_));
+  SLUICE_ASSIGN(StoredBatch batch, read_batch(request));
+  STORE_ASSIGN(const auto file, store_.file(batch.input_file));
+  if (!file) return not_found("file", batch.input_file);
+  STORE_ASSIGN(const std::string content, store_.content(batch.input_file));
+  batch.id = new_id("batch_");
+  batch.status = "in_progress";
+  batch.created = std::time(nullptr);
+  SLUICE_ASSIGN(const auto jobs, read_lines(content, batch.endpoint, batch.id));
+  batch.counts.total = static_cast<std::int64_t>(jobs.size());
+  if (const Status added = store_.add_batch(batch, jobs); !added) return as_api(added.error());
+  runner_.wake();
+  return reply(json_of(batch));
+}
+
+/// What a request for a batch says of it.
+ApiResult<StoredBatch> JobsApi::read_batch(const HttpRequest& request) {
+  const std::scoped_lock lock(parsing_.one_at_a_time);
+  SLUICE_ASSIGN(const Json body, parse_body(request.body, parsing_.most_values));
   Fields fields(body);
   SLUICE_ASSIGN(const auto input, fields.text("input_file_id"));
   SLUICE_ASSIGN(const auto endpoint, fields.text("endpoint"));
@@ -225,22 +237,12 @@ ApiResult<ApiReply> JobsApi::create_batch(const HttpRequest& request) {
   if (window != "24h")
     return refuse("completion_window", "must be \"24h\"; it takes what it takes");
   if (metadata != nullptr && !metadata->is_object()) return refuse("metadata", "must be an object");
-  STORE_ASSIGN(const auto file, store_.file(*input));
-  if (!file) return not_found("file", *input);
-  STORE_ASSIGN(const std::string content, store_.content(*input));
   StoredBatch batch;
-  batch.id = new_id("batch_");
   batch.endpoint = *endpoint;
   batch.input_file = *input;
   batch.window = *window;
   batch.metadata = metadata == nullptr ? "" : to_line(*metadata);
-  batch.status = "in_progress";
-  batch.created = std::time(nullptr);
-  SLUICE_ASSIGN(const auto jobs, read_lines(content, *endpoint, batch.id));
-  batch.counts.total = static_cast<std::int64_t>(jobs.size());
-  if (const Status added = store_.add_batch(batch, jobs); !added) return as_api(added.error());
-  runner_.wake();
-  return reply(json_of(batch));
+  return batch;
 }
 
 /// The requests of an input file. All lines must be requests; whether each is a good one its result
@@ -252,7 +254,8 @@ ApiResult<std::vector<StoredJob>> JobsApi::read_lines(const std::string& content
   std::set<std::string, std::less<>> names;
   const auto take = [&](std::string_view text, std::size_t number) -> ApiStatus {
     const std::string where = fmt::format("input_file_id: line {}", number);
-    SLUICE_ASSIGN(const BatchLine line, read_batch_line(text, where, most_values_));
+    const std::scoped_lock lock(parsing_.one_at_a_time);  // others may come between two lines
+    SLUICE_ASSIGN(const BatchLine line, read_batch_line(text, where, parsing_.most_values));
     if (!names.insert(line.custom_id).second) return refuse(where + ".custom_id", "comes twice");
     if (line.url != endpoint) return refuse(where + ".url", "must be the batch's endpoint");
     if (jobs.size() == kMostRequests) return refuse("input_file_id", "more than {}", kMostRequests);
@@ -274,22 +277,28 @@ ApiResult<std::vector<StoredJob>> JobsApi::read_lines(const std::string& content
   return jobs;
 }
 
-ApiResult<ApiReply> JobsApi::keep_chat(const Json& body) {
-  StoredJob job;
+ApiResult<JobsApi::Chat> JobsApi::read_chat(const Json& body) {
+  Chat chat;
+  StoredJob& job = chat.job;
   job.id = new_id("");
   job.endpoint = kChatPath;
   job.created = std::time(nullptr);
   SLUICE_ASSIGN(const Asked asked, read_asked(kChatPath, body, model_, job.id, seed_of(job.id)));
   if (asked.stream) return refuse("stream", "a request in the background has no stream");
   job.body = to_line(body);
-  if (const Status added = store_.add_job(job); !added) return as_api(added.error());
+  chat.reply = to_line({{"id", asked.id},
+                        {"object", "chat.completion"},
+                        {"created", job.created},
+                        {"model", model_.name_of(asked.generation.adapter)},
+                        {"background", true},
+                        {"status", "queued"}});
+  return chat;
+}
+
+ApiResult<ApiReply> JobsApi::keep(Chat chat) {
+  if (const Status added = store_.add_job(chat.job); !added) return as_api(added.error());
   runner_.wake();
-  return reply({{"id", asked.id},
-                {"object", "chat.completion"},
-                {"created", job.created},
-                {"model", model_.name_of(asked.generation.adapter)},
-                {"background", true},
-                {"status", "queued"}});
+  return ApiReply{std::move(chat.reply)};
 }
 
 ApiResult<ApiReply> JobsApi::chats(const HttpRequest& request, const std::string& id) {
@@ -303,6 +312,7 @@ ApiResult<ApiReply> JobsApi::chats(const HttpRequest& request, const std::string
     return reply({{"id", id}, {"object", "chat.completion.deleted"}, {"deleted", removed}});
   }
   if (request.method != "GET") return wrong_method("GET, DELETE");
+  const std::scoped_lock lock(parsing_.one_at_a_time);
   const std::string asked = model_of(*job);
   Json json = {{"id", id},
                {"object", "chat.completion"},

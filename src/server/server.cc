@@ -34,6 +34,7 @@ HttpOptions http_options(const ServerOptions& options, std::size_t context) {
 /// In the order of making: what is later uses what is earlier.
 struct Server::Parts {
   std::unique_ptr<Host> host;
+  std::unique_ptr<Parsing> parsing;
   std::unique_ptr<JobStore> store;
   std::unique_ptr<JobRunner> runner;
   std::unique_ptr<JobsApi> jobs;
@@ -62,15 +63,16 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   options.host.drive_limits = measure_drive_limits(options.host.engine);
   SLUICE_ASSIGN(parts->host, Host::start(options.host));
   const ServedModel& model = parts->host->model();
-  const std::size_t values = most_body_values(model.context);
+  parts->parsing = std::make_unique<Parsing>(most_body_values(model.context));
+  Parsing& parsing = *parts->parsing;
   if (parts->store) {
     SLUICE_ASSIGN(parts->runner,
-                  JobRunner::start(*parts->store, parts->host->worker(), model, values));
-    parts->jobs = std::make_unique<JobsApi>(*parts->store, *parts->runner, model, values);
+                  JobRunner::start(*parts->store, parts->host->worker(), model, parsing));
+    parts->jobs = std::make_unique<JobsApi>(*parts->store, *parts->runner, model, parsing);
   }
   GuardOptions guard = {options.address, options.keys, options.allowed_hosts};
   parts->service = std::make_unique<Service>(model, parts->host->worker(), parts->host->metrics(),
-                                             std::move(guard), parts->jobs.get(), values);
+                                             std::move(guard), parts->jobs.get(), parsing);
   SLUICE_ASSIGN(parts->http,
                 HttpServer::start(http_options(options, model.context), *parts->service));
   return std::unique_ptr<Server>(new Server(std::move(parts)));

@@ -11,14 +11,14 @@
 namespace sluice::server {
 
 Service::Service(const ServedModel& model, Worker& worker, Metrics& metrics, GuardOptions guard,
-                 JobsApi* jobs, std::size_t most_values)
+                 JobsApi* jobs, Parsing& parsing)
     : model_(model),
       worker_(worker),
       metrics_(metrics),
       guard_(std::move(guard)),
       jobs_(jobs),
       watch_(model, worker),
-      answering_(model, worker, metrics, jobs, most_values) {}
+      answering_(model, worker, metrics, jobs, parsing) {}
 
 void Service::handle(HttpRequest& request, HttpConnection& connection) {
   Exchange exchange(request, connection, metrics_);

@@ -17,10 +17,9 @@ namespace sluice::server {
 
 class Service final : public HttpHandler {
  public:
-  /// All must outlive the service. `jobs`: nullptr if there are none. `most_values`: JSON values
-  /// that a request's body may have.
+  /// All must outlive the service. `jobs`: nullptr if there are none.
   Service(const ServedModel& model, Worker& worker, Metrics& metrics, GuardOptions guard,
-          JobsApi* jobs, std::size_t most_values);
+          JobsApi* jobs, Parsing& parsing);
 
   void handle(HttpRequest& request, HttpConnection& connection) override;
 
