@@ -15,10 +15,10 @@ std::string reason_of(sqlite3* handle) {
   return fmt::format("{}: {}", reason, std::generic_category().message(error));
 }
 
-Error error_of(sqlite3* handle) {
+Error error_of(sqlite3* handle, int code, const std::string& reason) {
   const char* const name = sqlite3_db_filename(handle, "main");
   const std::filesystem::path file = name == nullptr ? "" : name;
-  switch (sqlite3_errcode(handle)) {
+  switch (code) {
     case SQLITE_BUSY:
       // Whoever has the file keeps it (see open()), so this happens when a server starts and only
       // then.
@@ -33,7 +33,7 @@ Error error_of(sqlite3* handle) {
     case SQLITE_CORRUPT:
       return {ErrorKind::drive, fmt::format("{}: the database of jobs is damaged: {}; move it away "
                                             "to begin with an empty one",
-                                            file.string(), reason_of(handle))};
+                                            file.string(), reason)};
     case SQLITE_FULL:
       return {ErrorKind::drive, fmt::format("{}: the database of jobs cannot grow: its drive is "
                                             "full; make room there",
@@ -43,8 +43,12 @@ Error error_of(sqlite3* handle) {
           ErrorKind::drive,
           fmt::format("{}: the database of jobs failed: {}; see whether its drive works and the "
                       "server's user may write there",
-                      file.string(), reason_of(handle))};
+                      file.string(), reason)};
   }
+}
+
+Error error_of(sqlite3* handle) {
+  return error_of(handle, sqlite3_errcode(handle), reason_of(handle));
 }
 
 }  // namespace
@@ -53,23 +57,28 @@ Statement::~Statement() { sqlite3_finalize(statement_); }
 
 Error Statement::error() const { return error_of(sqlite3_db_handle(statement_)); }
 
-Statement& Statement::bind(std::string_view text) {
-  sqlite3_bind_text64(statement_, ++bound_, text.data(), text.size(), SQLITE_TRANSIENT,
-                      SQLITE_UTF8);
+/// Without its value a parameter would be NULL, and nobody told.
+Statement& Statement::bound(int code) {
+  if (failed_ == SQLITE_OK) failed_ = code;
   return *this;
+}
+
+Statement& Statement::bind(std::string_view text) {
+  return bound(sqlite3_bind_text64(statement_, ++bound_, text.data(), text.size(), SQLITE_TRANSIENT,
+                                   SQLITE_UTF8));
 }
 
 Statement& Statement::bind(std::int64_t number) {
-  sqlite3_bind_int64(statement_, ++bound_, number);
-  return *this;
+  return bound(sqlite3_bind_int64(statement_, ++bound_, number));
 }
 
-Statement& Statement::bind_null() {
-  sqlite3_bind_null(statement_, ++bound_);
-  return *this;
-}
+Statement& Statement::bind_null() { return bound(sqlite3_bind_null(statement_, ++bound_)); }
 
 Result<bool> Statement::next() {
+  if (failed_ != SQLITE_OK) {
+    return tl::unexpected(
+        error_of(sqlite3_db_handle(statement_), failed_, sqlite3_errstr(failed_)));
+  }
   const int code = sqlite3_step(statement_);
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;

@@ -18,10 +18,13 @@ struct sqlite3_stmt;
 
 namespace sluice::server {
 
-/// One statement, prepared. Parameters are bound in order.
+/// One statement, prepared. Parameters are bound in order; where that fails, next() and run() do.
 class Statement {
  public:
-  Statement(Statement&& other) noexcept : statement_(std::exchange(other.statement_, nullptr)) {}
+  Statement(Statement&& other) noexcept
+      : statement_(std::exchange(other.statement_, nullptr)),
+        bound_(other.bound_),
+        failed_(other.failed_) {}
   Statement& operator=(Statement&&) = delete;
   ~Statement();
 
@@ -42,9 +45,11 @@ class Statement {
   friend class Database;
   explicit Statement(sqlite3_stmt* statement) : statement_(statement) {}
   Error error() const;
+  Statement& bound(int code);
 
   sqlite3_stmt* statement_;
   int bound_ = 0;
+  int failed_ = 0;  // the first binding's code that did
 };
 
 /// A database file that survives a crash of the process or the machine at any moment: what was

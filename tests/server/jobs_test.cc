@@ -74,6 +74,19 @@ TEST(JobStore, OpensAFolderOfAnEarlierVersion) {
   EXPECT_EQ((*store->job("1"))->progress, 64);
 }
 
+TEST(Database, SaysSoWhereAValueIsTooLong) {
+  const Folder folder;
+  Database database = std::move(*Database::open(folder.path() / "any.sqlite"));
+  ASSERT_TRUE(database.run("CREATE TABLE texts(text TEXT)"));
+  Statement insert = std::move(*database.prepare("INSERT INTO texts VALUES(?)"));
+  // It is refused by its length alone: there are no such bytes.
+  const Status inserted = insert.bind(std::string_view("x", std::size_t{1} << 40)).run();
+  ASSERT_FALSE(inserted);
+  EXPECT_NE(inserted.error().message.find("too big"), std::string::npos)
+      << inserted.error().message;
+  EXPECT_EQ(*database.number("SELECT count(*) FROM texts"), 0);
+}
+
 TEST(JobStore, ABatchEndsWithItsLastJobAndHasBothFiles) {
   const Folder folder;
   const auto store = std::move(*JobStore::open(folder.path()));
