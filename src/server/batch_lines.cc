@@ -32,12 +32,12 @@ std::string result_id(const std::string& id) { return "batch_req_" + id; }
 
 std::string batch_result(const std::string& id, const std::string& custom_id, int status,
                          const std::string& body) {
-  text::Json line = {{"id", result_id(id)}, {"custom_id", custom_id}};
-  line["response"] = {{"status_code", status},
-                      {"request_id", id},
-                      {"body", text::Json::parse(body, nullptr, false)}};
-  line["error"] = nullptr;
-  return to_line(line) + "\n";
+  text::Json start = {{"id", result_id(id)}, {"custom_id", custom_id}};
+  start["response"] = {{"status_code", status}, {"request_id", id}};
+  std::string line = to_line(start);
+  line.resize(line.size() - 2);  // the body goes into "response", as it is
+  line.append(",\"body\":").append(body).append("},\"error\":null}\n");
+  return line;
 }
 
 }  // namespace sluice::server

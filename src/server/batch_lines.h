@@ -35,7 +35,7 @@ ApiStatus for_each_line(std::string_view text, Take take) {
 /// The "id" of a result.
 std::string result_id(const std::string& id);
 
-/// One result with its line end. `body`: the answer or an error object, as JSON.
+/// One result with its line end. `body`: the answer or an error object, as a line of JSON.
 std::string batch_result(const std::string& id, const std::string& custom_id, int status,
                          const std::string& body);
 

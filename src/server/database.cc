@@ -74,6 +74,10 @@ Statement& Statement::bind(std::int64_t number) {
 
 Statement& Statement::bind_null() { return bound(sqlite3_bind_null(statement_, ++bound_)); }
 
+Statement& Statement::bind_zeroes(std::int64_t bytes) {
+  return bound(sqlite3_bind_zeroblob64(statement_, ++bound_, static_cast<sqlite3_uint64>(bytes)));
+}
+
 Result<bool> Statement::next() {
   if (failed_ != SQLITE_OK) {
     return tl::unexpected(
@@ -104,6 +108,25 @@ std::int64_t Statement::number(int column) const {
 
 bool Statement::is_null(int column) const {
   return sqlite3_column_type(statement_, column) == SQLITE_NULL;
+}
+
+Blob::~Blob() { sqlite3_blob_close(blob_); }
+
+std::size_t Blob::bytes() const { return static_cast<std::size_t>(sqlite3_blob_bytes(blob_)); }
+
+Status Blob::write(std::string_view piece) {
+  const int code = sqlite3_blob_write(blob_, piece.data(), static_cast<int>(piece.size()),
+                                      static_cast<int>(at_));
+  if (code != SQLITE_OK) return tl::unexpected(error_of(handle_));
+  at_ += piece.size();
+  return {};
+}
+
+Status Blob::read(char* piece, std::size_t bytes) {
+  const int code = sqlite3_blob_read(blob_, piece, static_cast<int>(bytes), static_cast<int>(at_));
+  if (code != SQLITE_OK) return tl::unexpected(error_of(handle_));
+  at_ += bytes;
+  return {};
 }
 
 Result<Database> Database::open(const std::filesystem::path& file,
@@ -150,6 +173,16 @@ Result<std::int64_t> Database::number(std::string_view sql) {
   SLUICE_ASSIGN(const bool found, statement.next());
   return found ? statement.number(0) : 0;
 }
+
+Result<Blob> Database::open_blob(const char* table, const char* column, std::int64_t row,
+                                 bool writable) {
+  sqlite3_blob* blob = nullptr;
+  const int code = sqlite3_blob_open(handle_, "main", table, column, row, writable ? 1 : 0, &blob);
+  if (code != SQLITE_OK) return tl::unexpected(error_of(handle_));
+  return Blob(handle_, blob);
+}
+
+std::int64_t Database::last_row() const { return sqlite3_last_insert_rowid(handle_); }
 
 std::int64_t Database::changes() const { return sqlite3_changes64(handle_); }
 

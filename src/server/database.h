@@ -14,6 +14,7 @@
 #include "base/result.h"
 
 struct sqlite3;
+struct sqlite3_blob;
 struct sqlite3_stmt;
 
 namespace sluice::server {
@@ -31,6 +32,8 @@ class Statement {
   Statement& bind(std::string_view text);
   Statement& bind(std::int64_t number);
   Statement& bind_null();
+  /// A BLOB of so many bytes, for a Blob to fill.
+  Statement& bind_zeroes(std::int64_t bytes);
 
   /// The next row; false at the end.
   Result<bool> next();
@@ -52,6 +55,28 @@ class Statement {
   int failed_ = 0;  // the first binding's code that did
 };
 
+/// A long value, in pieces: it is never in memory as a whole.
+class Blob {
+ public:
+  Blob(Blob&& other) noexcept
+      : handle_(other.handle_), blob_(std::exchange(other.blob_, nullptr)), at_(other.at_) {}
+  Blob& operator=(Blob&&) = delete;
+  ~Blob();
+
+  std::size_t bytes() const;
+  /// What follows the last piece. All pieces together must fit.
+  Status write(std::string_view piece);
+  Status read(char* piece, std::size_t bytes);
+
+ private:
+  friend class Database;
+  Blob(sqlite3* handle, sqlite3_blob* blob) : handle_(handle), blob_(blob) {}
+
+  sqlite3* handle_;
+  sqlite3_blob* blob_;
+  std::size_t at_ = 0;
+};
+
 /// A database file that survives a crash of the process or the machine at any moment: what was
 /// committed is there, what was not is not. Not thread-safe.
 class Database {
@@ -69,6 +94,10 @@ class Database {
   Status run(const char* sql);
   /// The first number of the first row; 0 if there is none.
   Result<std::int64_t> number(std::string_view sql);
+  /// A TEXT or BLOB of the row with this rowid.
+  Result<Blob> open_blob(const char* table, const char* column, std::int64_t row, bool writable);
+  /// The rowid of the last row that was inserted.
+  std::int64_t last_row() const;
   /// Rows that the last statement changed.
   std::int64_t changes() const;
 

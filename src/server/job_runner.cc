@@ -202,9 +202,7 @@ Status JobRunner::run_task(StoredJob& job, const std::shared_ptr<Task>& task,
     }
     for (const TaskEvent& event : events) {
       if (event.kind == TaskEvent::Kind::done) {
-        job.http_status = 200;
-        job.result = to_line(writer.whole(collector.choices(), event.usage));
-        SLUICE_TRY(insist([&] { return store_.finish(job, true); }));
+        SLUICE_TRY(finish(job, to_line(writer.whole(collector.choices(), event.usage))));
         worker_.forget(*task);
         return {};
       }
@@ -212,6 +210,22 @@ Status JobRunner::run_task(StoredJob& job, const std::shared_ptr<Task>& task,
       collector.add(event);
     }
   }
+}
+
+/// It has its answer.
+Status JobRunner::finish(StoredJob& job, std::string result) {
+  if (result.size() > JobStore::kMostBytes) {  // no store would ever take it
+    return fail_job(job, 500,
+                    openai_error({500,
+                                  fmt::format("the answer has more than the {} bytes that are kept",
+                                              JobStore::kMostBytes),
+                                  "server_error",
+                                  {},
+                                  "answer_too_large"}));
+  }
+  job.http_status = 200;
+  job.result = std::move(result);
+  return insist([&] { return store_.finish(job, true); });
 }
 
 /// Its task failed: it is tried again, or that is its result.

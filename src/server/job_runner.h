@@ -46,6 +46,7 @@ class JobRunner {
   std::int64_t progress_of(const StoredJob& job) const;
   Status set_aside(StoredJob& job);
   Status run_task(StoredJob& job, const std::shared_ptr<Task>& task, class AnswerWriter& writer);
+  Status finish(StoredJob& job, std::string result);
   Status end_failed(StoredJob& job, const Error& failure);
   Status fail_job(StoredJob& job, int status, std::string result);
   bool submit(const std::shared_ptr<Task>& task);

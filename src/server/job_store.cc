@@ -68,13 +68,14 @@ Status make_private_files(const std::filesystem::path& database) {
 
 }  // namespace
 
-Result<std::unique_ptr<JobStore>> JobStore::open(const std::filesystem::path& folder) {
+Result<std::unique_ptr<JobStore>> JobStore::open(const std::filesystem::path& folder,
+                                                 std::int64_t most_bytes) {
   SLUICE_TRY(make_state_folder(folder));
   const std::filesystem::path file = folder / "jobs.sqlite";
   SLUICE_TRY(make_private_files(file));
   SLUICE_ASSIGN(Database database,
                 Database::open(file, [&](Database& each) { return expect_jobs(each, file); }));
-  std::unique_ptr<JobStore> store(new JobStore(std::move(database)));
+  std::unique_ptr<JobStore> store(new JobStore(std::move(database), most_bytes));
   SLUICE_TRY(store->prepare_tables());
   return store;
 }

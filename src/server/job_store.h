@@ -7,8 +7,10 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/result.h"
 #include "server/database.h"
 
@@ -34,7 +36,8 @@ struct StoredBatch {
   std::string input_file;
   std::string window;    ///< "24h"
   std::string metadata;  ///< JSON; empty: none
-  std::string status;    ///< in_progress, cancelling, completed, cancelled
+  /// in_progress, cancelling, completed, cancelled; failed: its results fit in no file
+  std::string status;
   std::int64_t created = 0;
   std::int64_t ended = 0;  ///< 0: not yet
   std::string output_file;
@@ -60,9 +63,13 @@ struct StoredJob {
 /// Thread-safe. Errors are ErrorKind::drive.
 class JobStore {
  public:
+  /// Of a file, and of a result: SQLite takes rows of up to 10^9 bytes.
+  static constexpr std::int64_t kMostBytes = 900'000'000;
+
   /// Opens or makes `folder`/jobs.sqlite. What was running when the process ended waits again.
   /// ErrorKind::usage if something else lies there.
-  static Result<std::unique_ptr<JobStore>> open(const std::filesystem::path& folder);
+  static Result<std::unique_ptr<JobStore>> open(const std::filesystem::path& folder,
+                                                std::int64_t most_bytes = kMostBytes);
 
   Status add_file(const StoredFile& file, const std::string& content);
   Result<std::optional<StoredFile>> file(const std::string& id);
@@ -94,13 +101,19 @@ class JobStore {
   Status put_back(const StoredJob& job, bool counts);
 
  private:
-  explicit JobStore(Database database) : database_(std::move(database)) {}
+  JobStore(Database database, std::int64_t most_bytes)
+      : most_bytes_(most_bytes), database_(std::move(database)) {}
   Status prepare_tables();
   Status add_column_of_progress();
   Status end_if_done(const std::string& batch);
+  Status end(const std::string& batch);
+  Result<std::optional<std::string>> write_results(const std::string& batch, bool well);
+  Status each_result(const std::string& batch, bool well,
+                     FunctionRef<Status(std::string_view)> take);
   Result<JobCounts> counts(const std::string& batch);
   Result<StoredBatch> read_batch(const Statement& row);
 
+  const std::int64_t most_bytes_;
   std::mutex mutex_;
   Database database_;
 };

@@ -7,6 +7,11 @@
 namespace sluice::server {
 namespace {
 
+// A length without reading what is long: the files that Sluice makes are BLOBs.
+constexpr const char* kFileColumns =
+    "id, name, purpose, CASE typeof(content) WHEN 'blob' THEN length(content) ELSE "
+    "length(CAST(content AS BLOB)) END, created";
+
 constexpr const char* kBatchColumns =
     "id, endpoint, input_file, time_window, metadata, status, created, ended, output_file, "
     "error_file";
@@ -32,8 +37,7 @@ Status JobStore::add_file(const StoredFile& file, const std::string& content) {
 Result<std::optional<StoredFile>> JobStore::file(const std::string& id) {
   const std::scoped_lock lock(mutex_);
   SLUICE_ASSIGN(Statement rows,
-                database_.prepare("SELECT id, name, purpose, length(CAST(content AS "
-                                  "BLOB)), created FROM files WHERE id=?"));
+                database_.prepare(fmt::format("SELECT {} FROM files WHERE id=?", kFileColumns)));
   SLUICE_ASSIGN(const bool found, rows.bind(id).next());
   if (!found) return std::nullopt;
   return read_file(rows);
@@ -41,10 +45,10 @@ Result<std::optional<StoredFile>> JobStore::file(const std::string& id) {
 
 Result<std::vector<StoredFile>> JobStore::files() {
   const std::scoped_lock lock(mutex_);
-  SLUICE_ASSIGN(
-      Statement rows,
-      database_.prepare("SELECT id, name, purpose, length(CAST(content AS BLOB)), created "
-                        "FROM files ORDER BY created DESC, rowid DESC LIMIT 10000"));
+  SLUICE_ASSIGN(Statement rows, database_.prepare(fmt::format(
+                                    "SELECT {} FROM files ORDER BY created DESC, rowid DESC "
+                                    "LIMIT 10000",
+                                    kFileColumns)));
   std::vector<StoredFile> files;
   while (true) {
     SLUICE_ASSIGN(const bool more, rows.next());
@@ -55,9 +59,14 @@ Result<std::vector<StoredFile>> JobStore::files() {
 
 Result<std::string> JobStore::content(const std::string& file_id) {
   const std::scoped_lock lock(mutex_);
-  SLUICE_ASSIGN(Statement rows, database_.prepare("SELECT content FROM files WHERE id=?"));
+  SLUICE_ASSIGN(Statement rows, database_.prepare("SELECT rowid FROM files WHERE id=?"));
   SLUICE_ASSIGN(const bool found, rows.bind(file_id).next());
-  return found ? rows.text(0) : std::string();
+  std::string content;
+  if (!found) return content;
+  SLUICE_ASSIGN(Blob blob, database_.open_blob("files", "content", rows.number(0), false));
+  content.resize(blob.bytes());
+  SLUICE_TRY(blob.read(content.data(), content.size()));
+  return content;
 }
 
 Result<bool> JobStore::remove_file(const std::string& id) {
@@ -158,34 +167,64 @@ Status JobStore::end_if_done(const std::string& batch) {
                                                   "('waiting', 'running') LIMIT 1"));
   SLUICE_ASSIGN(const bool goes_on, left.bind(batch).next());
   if (goes_on) return {};
-  const std::int64_t now = std::time(nullptr);
-  std::string names[2];
-  for (const bool well : {true, false}) {
-    SLUICE_ASSIGN(Statement rows,
-                  database_.prepare(fmt::format("SELECT {} FROM jobs WHERE batch=? AND status=? "
-                                                "ORDER BY number",
-                                                kJobColumns)));
-    rows.bind(batch).bind(well ? "done" : "failed");
-    std::string content;
-    while (true) {
-      SLUICE_ASSIGN(const bool more, rows.next());
-      if (!more) break;
-      const StoredJob job = read_job(rows);
-      content += batch_result(job.id, job.custom_id, job.http_status, job.result);
-    }
-    if (content.empty()) continue;
-    std::string& name = names[well ? 0 : 1];
-    name = fmt::format("file-{}-{}", batch, well ? "output" : "errors");
-    SLUICE_ASSIGN(Statement insert,
-                  database_.prepare("INSERT OR REPLACE INTO files(id, name, purpose, created, "
-                                    "content) VALUES(?, ?, 'batch_output', ?, ?)"));
-    SLUICE_TRY(insert.bind(name).bind(name + ".jsonl").bind(now).bind(content).run());
-  }
+  return end(batch);
+}
+
+Status JobStore::end(const std::string& batch) {
+  SLUICE_ASSIGN(const auto output, write_results(batch, true));
+  SLUICE_ASSIGN(const auto errors, write_results(batch, false));
+  const char* const status = output && errors
+                                 ? "CASE status WHEN 'cancelling' THEN 'cancelled' ELSE "
+                                   "'completed' END"
+                                 : "'failed'";
   SLUICE_ASSIGN(Statement end,
-                database_.prepare("UPDATE batches SET status=CASE status WHEN 'cancelling' THEN "
-                                  "'cancelled' ELSE 'completed' END, ended=?, output_file=?, "
-                                  "error_file=? WHERE id=? AND ended=0"));
-  return end.bind(now).bind(names[0]).bind(names[1]).bind(batch).run();
+                database_.prepare(fmt::format("UPDATE batches SET status={}, ended=?, "
+                                              "output_file=?, error_file=? WHERE id=? AND ended=0",
+                                              status)));
+  return end.bind(static_cast<std::int64_t>(std::time(nullptr)))
+      .bind(output.value_or(""))
+      .bind(errors.value_or(""))
+      .bind(batch)
+      .run();
+}
+
+/// Makes the file of those that went well, or of the others: its name, empty if there is no such
+/// result; none if it would be too large. Many results are more than fits into memory.
+Result<std::optional<std::string>> JobStore::write_results(const std::string& batch, bool well) {
+  std::int64_t bytes = 0;
+  SLUICE_TRY(each_result(batch, well, [&](std::string_view line) -> Status {
+    bytes += static_cast<std::int64_t>(line.size());
+    return {};
+  }));
+  if (bytes == 0) return std::string();
+  if (bytes > most_bytes_) return std::nullopt;
+  const std::string name = fmt::format("file-{}-{}", batch, well ? "output" : "errors");
+  SLUICE_ASSIGN(Statement insert,
+                database_.prepare("INSERT OR REPLACE INTO files(id, name, purpose, created, "
+                                  "content) VALUES(?, ?, 'batch_output', ?, ?)"));
+  SLUICE_TRY(insert.bind(name)
+                 .bind(name + ".jsonl")
+                 .bind(static_cast<std::int64_t>(std::time(nullptr)))
+                 .bind_zeroes(bytes)
+                 .run());
+  SLUICE_ASSIGN(Blob content, database_.open_blob("files", "content", database_.last_row(), true));
+  SLUICE_TRY(each_result(batch, well, [&](std::string_view line) { return content.write(line); }));
+  return name;
+}
+
+/// Each result as a line of the file that it goes into, in the order of the requests.
+Status JobStore::each_result(const std::string& batch, bool well,
+                             FunctionRef<Status(std::string_view)> take) {
+  SLUICE_ASSIGN(Statement rows,
+                database_.prepare("SELECT id, custom_id, http_status, result FROM jobs WHERE "
+                                  "batch=? AND status=? ORDER BY number"));
+  rows.bind(batch).bind(well ? "done" : "failed");
+  while (true) {
+    SLUICE_ASSIGN(const bool more, rows.next());
+    if (!more) return {};
+    SLUICE_TRY(take(
+        batch_result(rows.text(0), rows.text(1), static_cast<int>(rows.number(2)), rows.text(3))));
+  }
 }
 
 }  // namespace sluice::server

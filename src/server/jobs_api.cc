@@ -59,12 +59,25 @@ Json json_of(const StoredFile& file) {
           {"status", "processed"}};
 }
 
+Json errors_of(const StoredBatch& batch) {
+  if (batch.status != "failed") return nullptr;
+  const Json error = {{"code", "results_too_large"},
+                      {"message", fmt::format("the results are longer than the {} bytes that a "
+                                              "file may have; send the requests in several batches",
+                                              JobStore::kMostBytes)},
+                      {"param", nullptr},
+                      {"line", nullptr}};
+  return {{"object", "list"}, {"data", Json::array({error})}};
+}
+
 Json json_of(const StoredBatch& batch) {
-  const bool cancelled = batch.status == "cancelled";
+  const auto ended_as = [&](const char* status) {
+    return batch.status == status ? or_null(batch.ended) : Json();
+  };
   return {{"id", batch.id},
           {"object", "batch"},
           {"endpoint", batch.endpoint},
-          {"errors", nullptr},
+          {"errors", errors_of(batch)},
           {"input_file_id", batch.input_file},
           {"completion_window", batch.window},
           {"status", batch.status},
@@ -72,8 +85,9 @@ Json json_of(const StoredBatch& batch) {
           {"error_file_id", or_null(batch.error_file)},
           {"created_at", batch.created},
           {"in_progress_at", batch.created},
-          {"completed_at", cancelled ? Json() : or_null(batch.ended)},
-          {"cancelled_at", cancelled ? or_null(batch.ended) : Json()},
+          {"completed_at", ended_as("completed")},
+          {"cancelled_at", ended_as("cancelled")},
+          {"failed_at", ended_as("failed")},
           {"request_counts",
            {{"total", batch.counts.total},
             {"completed", batch.counts.completed},

@@ -112,6 +112,59 @@ TEST(JobStore, ABatchEndsWithItsLastJobAndHasBothFiles) {
   EXPECT_EQ(TestJson::parse(*store->content(ended.error_file))["custom_id"], "c2");
 }
 
+TEST(JobStore, ABatchWithTooManyResultsFails) {
+  constexpr std::int64_t kMost = 2000;
+  const Folder folder;
+  const auto store = std::move(*JobStore::open(folder.path(), kMost));
+  StoredBatch batch;
+  batch.id = "batch_1";
+  batch.status = "in_progress";
+  ASSERT_TRUE(store->add_batch(batch, {job_named("1", "batch_1"), job_named("2", "batch_1")}));
+  StoredJob job = **store->begin_next();
+  job.result = '"' + std::string(kMost, 'x') + '"';
+  ASSERT_TRUE(store->finish(job, true));
+  job = **store->begin_next();
+  job.result = "{}";
+  ASSERT_TRUE(store->finish(job, false));
+  const StoredBatch ended = **store->batch("batch_1");
+  EXPECT_EQ(ended.status, "failed");
+  EXPECT_EQ(ended.output_file, "");
+  EXPECT_EQ(TestJson::parse(*store->content(ended.error_file))["custom_id"], "c2");
+}
+
+// Lines of many lengths, each of which goes into the file at its place.
+TEST(JobStore, AFileOfResultsHasThemInOrder) {
+  constexpr int kJobs = 40;
+  const Folder folder;
+  const auto store = std::move(*JobStore::open(folder.path()));
+  StoredBatch batch;
+  batch.id = "batch_1";
+  batch.status = "in_progress";
+  std::vector<StoredJob> jobs;
+  for (int i = 0; i < kJobs; ++i) jobs.push_back(job_named(std::to_string(i), "batch_1"));
+  ASSERT_TRUE(store->add_batch(batch, jobs));
+  std::string expected;
+  for (int i = 0; i < kJobs; ++i) {
+    StoredJob job = **store->begin_next();
+    job.http_status = 200;
+    job.result = '"' + std::string(static_cast<std::size_t>(i * i * 10), 'x') + '"';
+    expected +=
+        fmt::format(R"({{"id":"batch_req_{0}","custom_id":"c{0}","response":{{"status_code":200,)"
+                    R"("request_id":"{0}","body":{1}}},"error":null}})",
+                    i, job.result) +
+        "\n";
+    ASSERT_TRUE(store->finish(job, true));
+  }
+  const StoredBatch ended = **store->batch("batch_1");
+  EXPECT_EQ(*store->content(ended.output_file), expected);
+  const StoredFile file = **store->file(ended.output_file);
+  EXPECT_EQ(file.bytes, static_cast<std::int64_t>(expected.size()));
+  EXPECT_EQ((*store->files())[0].bytes, file.bytes);
+  ASSERT_TRUE(store->add_file({"file-1", "a", "batch", 0, 0}, "w\u00e4gen"));
+  EXPECT_EQ((*store->file("file-1"))->bytes, 6) << "of bytes, not of characters";
+  EXPECT_EQ(*store->content("file-1"), "w\u00e4gen");
+}
+
 TEST(JobStore, ACancelledBatchKeepsWhatWasDone) {
   const Folder folder;
   const auto store = std::move(*JobStore::open(folder.path()));
