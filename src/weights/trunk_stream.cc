@@ -180,15 +180,8 @@ void TrunkStream::wait_for(std::size_t tile, std::unique_lock<std::mutex>& lock)
   fetch_ahead();
   reader_.promote(*this, tile);
   lock.lock();
-  while (state_[tile] == State::idle) {
-    // It was given back while as many reads as may be were under way, of tiles that come later.
-    SLUICE_CHECK(loading_ > 0);
-    const auto before = loading_;
-    arrived_.wait(lock, [&] { return loading_ < before; });
-    lock.unlock();
-    fetch_ahead();
-    lock.lock();
-  }
+  // One that is idle is where reading goes on, and nothing bars it: the ring holds no later tile.
+  SLUICE_CHECK(state_[tile] != State::idle);
   arrived_.wait(lock, [&] { return state_[tile] != State::loading; });
   wait_s_ += seconds_since(start);
 }
@@ -227,11 +220,17 @@ bool TrunkStream::next_to_fetch() {
   return false;
 }
 
+/// Whether the pass can only wait for this tile: it was shed while as many reads as may be were
+/// under way, all of later tiles. It does not wait for those.
+bool TrunkStream::is_awaited(std::size_t tile) const {
+  return tile == cursor_ && !fetch_in_next_pass_;
+}
+
 void TrunkStream::fetch_ahead() {
   {
     const std::scoped_lock lock(mutex_);
     requests_.clear();
-    while (loading_ < kMostLoading && next_to_fetch()) {
+    while (next_to_fetch() && (loading_ < kMostLoading || is_awaited(fetch_))) {
       const std::uint64_t room = room_of(fetch_);
       std::byte* target = nullptr;
       if (resident_[fetch_]) {

@@ -91,6 +91,7 @@ class TrunkStream final : public io::CompletionSink {
   void read_again_from(std::size_t turn);
   void fetch_ahead();
   bool next_to_fetch();
+  bool is_awaited(std::size_t tile) const;
   std::optional<std::uint64_t> ring_allocate(std::uint64_t bytes);
   std::size_t pass_end() const;
   bool is_out_of_play(std::size_t tile) const;

@@ -1,5 +1,7 @@
 #include "weights/trunk_stream.h"
 
+#include <deque>
+
 #include "base/buffer.h"
 #include "weights/pattern.h"
 
@@ -226,6 +228,80 @@ TEST(TrunkStream, ShowsAMatrixBeforeItsTurnOnlyIfAllOfItIsThere) {
     row += tile.rows;
   }
   EXPECT_EQ(row, matrix.rows);
+}
+
+/// A file of the pattern without a drive: a read arrives when the test says so, or, at the latest,
+/// all at once while one of them is promoted.
+class HeldReader final : public io::Reader {
+ public:
+  Result<io::FileId> open(const std::filesystem::path&) override { return 0; }
+  std::uint64_t size(io::FileId) const override { return kPlenty; }
+  const std::filesystem::path& path(io::FileId) const override { return path_; }
+  std::size_t drive_of(io::FileId) const override { return 0; }
+  std::size_t room_for(std::uint64_t length) const override { return length; }
+  void submit(std::span<const io::ReadRequest> requests) override {
+    held_.insert(held_.end(), requests.begin(), requests.end());
+  }
+  void promote(const io::CompletionSink&, std::uint64_t tag) override {
+    strangers_ += std::ranges::none_of(held_, [&](const auto& each) { return each.tag == tag; });
+    arrive(held_.size());
+  }
+  void cancel(const io::CompletionSink&) override { arrive(held_.size()); }
+  io::ReaderStatistics statistics() const override { return {}; }
+  std::uint64_t memory_bytes() const override { return 0; }
+
+  void arrive(std::size_t reads) {
+    for (; reads > 0; --reads) {
+      const io::ReadRequest request = held_.front();
+      held_.pop_front();
+      const auto bytes = request.room.first(request.extent.length);
+      for (std::size_t i = 0; i < bytes.size(); ++i) {
+        bytes[i] = pattern_at(request.extent.offset + i);
+      }
+      request.sink->complete({request.tag, std::span<const std::byte>(bytes)});
+    }
+  }
+  std::size_t held() const { return held_.size(); }
+  int strangers() const { return strangers_; }
+
+ private:
+  std::filesystem::path path_ = "pattern";
+  std::deque<io::ReadRequest> held_;
+  int strangers_ = 0;  // promoted without being under way
+};
+
+TEST(TrunkStream, Promise2ATileThatWasGivenBackDoesNotWaitForTheLaterOnesUnderWay) {
+  constexpr MatrixId kMatrices = 40;
+  constexpr std::uint64_t kBytes = 4096;
+  Blocks blocks;
+  blocks.first_head_matrix = kMatrices - 1;
+  for (MatrixId id = 0; id < kMatrices; ++id) {
+    blocks.matrices.push_back({"matrix" + std::to_string(id), {0, id * kBytes, kBytes}, 1});
+  }
+  HeldReader reader;
+  MemoryLedger ledger(kPlenty);
+  const auto placement = place(blocks, reader, {.tile_bytes = kBytes}, kPlenty);
+  ASSERT_TRUE(placement);
+  ASSERT_EQ(std::ranges::count(placement->resident, false), 0);
+  ASSERT_GT(placement->ring_bytes, 0u);
+  const auto stream = TrunkStream::create(blocks, *placement, reader, ledger);
+  ASSERT_TRUE(stream);
+  (*stream)->begin_pass(true);
+  const std::size_t most = reader.held();
+  ASSERT_LT(most + 2, kMatrices);
+  reader.arrive(2);
+  ASSERT_TRUE((*stream)->take(0));
+  (*stream)->release();
+  ASSERT_EQ(reader.held(), most) << "as many later tiles as may be are under way";
+  ASSERT_EQ((*stream)->shed(kPlenty), 2 * kBytes) << "the next tile is not there any more";
+  for (MatrixId id = 1; id < kMatrices; ++id) {
+    const auto tiles = (*stream)->take(id);
+    ASSERT_TRUE(tiles);
+    EXPECT_TRUE(is_pattern(tiles->front().data, id * kBytes, kBytes));
+    (*stream)->release();
+  }
+  EXPECT_EQ(reader.strangers(), 0) << "what is wanted at once is asked for before it is promoted";
+  ASSERT_TRUE(walk(**stream, blocks, true));
 }
 
 }  // namespace
