@@ -82,6 +82,8 @@ std::vector<MirrorQueue::Outlook> MirrorQueue::outlooks(Clock::time_point now) c
     } else {
       all[i] = {.bytes_per_s = each.speed()};
     }
+    const bool stands_still = each.parts > 0 && now - each.last > patience_;
+    all[i].last_resort = each.left_alone() || stands_still;
   }
   return all;
 }
@@ -106,13 +108,13 @@ bool MirrorQueue::has_room(const MirrorPart& part, std::size_t index,
 std::optional<std::size_t> MirrorQueue::best_copy(const MirrorPart& part,
                                                   const std::vector<Outlook>& outlooks) const {
   const std::vector<FileCopy>& copies = *part.copies;
-  for (const bool left_alone : {false, true}) {
+  for (const bool last_resort : {false, true}) {
     std::optional<std::size_t> best;
     double best_s = 0;
     bool any = false;
     for (std::size_t copy = 0; copy < copies.size(); ++copy) {
       const std::size_t index = copies[copy].drive;
-      if ((part.tried >> copy & 1) != 0 || drives_[index].left_alone() != left_alone) continue;
+      if ((part.tried >> copy & 1) != 0 || outlooks[index].last_resort != last_resort) continue;
       any = true;
       if (drives_[index].on_trial) continue;
       const double expected_s = gives_in_s(part, index, outlooks[index]);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -41,7 +42,9 @@ struct MirrorPart {
 /// drive's measured speed. Only so much is under way on a drive as keeps it busy, so that the
 /// choice is made late and follows the speeds as they change (heat). A drive about which nothing is
 /// known, or nothing recent, gets one part for trial, and nothing counts on it meanwhile. A drive
-/// that failed several times in a row is left alone while another copy can be tried.
+/// that failed several times in a row, or has something to give and gave nothing for a while, is
+/// left alone while another copy can be tried. What such a drive was asked for stays with it:
+/// until it answers, it may write into the room at any time.
 ///
 /// Not thread-safe. Time is the caller's, so that tests can make it.
 class MirrorQueue {
@@ -53,7 +56,12 @@ class MirrorQueue {
   /// Failures in a row after which a drive is left alone.
   static constexpr int kFailures = 3;
 
+  /// For so long a drive may be silent about what it was asked for.
+  static constexpr std::chrono::milliseconds kPatience{1000};
+
   using Parts = std::list<MirrorPart>;
+
+  explicit MirrorQueue(Clock::duration patience = kPatience) : patience_(patience) {}
 
   /// Appends parts that have a choice behind those of their priority.
   void push(Parts parts);
@@ -62,7 +70,8 @@ class MirrorQueue {
   MirrorPart& begin(const MirrorPart& part, Clock::time_point now);
 
   /// The next part to be started now, with `copy` set; null when all drives have enough to do. It
-  /// stays where it is in memory until finish() or retry().
+  /// stays where it is in memory until finish() or retry(). To be asked again after each report()
+  /// and, since patience ends without one, from time to time.
   MirrorPart* next(Clock::time_point now);
 
   enum class Outcome : std::uint8_t { arrived, failed, dropped };
@@ -109,6 +118,7 @@ class MirrorQueue {
     double bytes_per_s = 0;
     double promised_bytes = 0;  // parts that wait, and will go there
     bool needs_trial = false;
+    bool last_resort = false;  // only for parts that no other drive may give
   };
 
   Drive& drive(std::size_t index);
@@ -119,6 +129,7 @@ class MirrorQueue {
                                        const std::vector<Outlook>& outlooks) const;
   void hand_over(const MirrorPart& part, Clock::time_point now);
 
+  Clock::duration patience_;
   std::array<Parts, kPriorities> waiting_;
   Parts under_way_;
   std::vector<Drive> drives_;

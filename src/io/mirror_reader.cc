@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "io/mirror_queue.h"
+#include "io/stall_watch.h"
 
 namespace sluice::io {
 namespace {
@@ -36,9 +37,14 @@ bool lies_inside(const Extent& extent, std::uint64_t size) {
 
 class MirrorReader final : public Reader {
  public:
-  MirrorReader(std::unique_ptr<Reader> inner, std::vector<Mirrored> files)
-      : inner_(std::move(inner)) {
+  MirrorReader(std::unique_ptr<Reader> inner, std::vector<Mirrored> files,
+               std::chrono::milliseconds patience)
+      : inner_(std::move(inner)), queue_(patience) {
     for (Mirrored& file : files) mirrored_[file.original.native()] = std::move(file.copies);
+    watch_.emplace(patience / 2, [this] {
+      const std::scoped_lock lock(mutex_);
+      start_parts();
+    });
   }
   MirrorReader(const MirrorReader&) = delete;
   MirrorReader& operator=(const MirrorReader&) = delete;
@@ -53,7 +59,9 @@ class MirrorReader final : public Reader {
   void promote(const CompletionSink& sink, std::uint64_t tag) override;
   void cancel(const CompletionSink& sink) override;
   ReaderStatistics statistics() const override;
-  std::uint64_t memory_bytes() const override { return inner_->memory_bytes() + kBookkeepingBytes; }
+  std::uint64_t memory_bytes() const override {
+    return inner_->memory_bytes() + kBookkeepingBytes + watch_->memory_bytes();
+  }
 
  private:
   /// A request, standing in as the sink of its parts.
@@ -112,9 +120,13 @@ class MirrorReader final : public Reader {
   std::uint64_t next_number_ = 0;
   MirrorQueue queue_;
   std::vector<bool> complained_;  // by drive: its first failure was reported
+
+  // When a drive falls silent nothing arrives that would start what waits for it elsewhere.
+  std::optional<StallWatch> watch_;
 };
 
 MirrorReader::~MirrorReader() {
+  watch_.reset();  // it looks at all of the rest
   std::vector<FlightPointer> over;
   {
     const std::scoped_lock lock(mutex_);
@@ -389,8 +401,9 @@ ReaderStatistics MirrorReader::statistics() const {
 }  // namespace
 
 std::unique_ptr<Reader> make_mirror_reader(std::unique_ptr<Reader> inner,
-                                           std::vector<Mirrored> files) {
-  return std::make_unique<MirrorReader>(std::move(inner), std::move(files));
+                                           std::vector<Mirrored> files,
+                                           std::chrono::milliseconds patience) {
+  return std::make_unique<MirrorReader>(std::move(inner), std::move(files), patience);
 }
 
 }  // namespace sluice::io

@@ -1,10 +1,12 @@
 // Reading files that lie on several drives more than once.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <vector>
 
+#include "io/mirror_queue.h"
 #include "io/reader.h"
 
 namespace sluice::io {
@@ -22,8 +24,13 @@ struct Mirrored {
 /// reported, and so is the moment from which it is left alone. When no copy gives a part, its
 /// request ends with ErrorKind::drive and says what each of them answered.
 ///
+/// A drive that stands still for longer than `patience` gets nothing more that another copy may
+/// give. What it was asked for before waits for it: its late bytes would come into a room that is
+/// somebody else's by then.
+///
 /// open() takes the originals' paths. Copies that cannot be opened are reported and left out.
-std::unique_ptr<Reader> make_mirror_reader(std::unique_ptr<Reader> inner,
-                                           std::vector<Mirrored> files);
+std::unique_ptr<Reader> make_mirror_reader(
+    std::unique_ptr<Reader> inner, std::vector<Mirrored> files,
+    std::chrono::milliseconds patience = MirrorQueue::kPatience);
 
 }  // namespace sluice::io

@@ -169,6 +169,40 @@ TEST(MirrorQueue, a_drive_that_stood_still_once_is_tried_again_after_a_rest) {
   EXPECT_GT(drives.bytes(1), before);
 }
 
+TEST(MirrorQueue, a_drive_that_stands_still_gets_nothing_that_another_copy_may_give) {
+  Drives drives({10 * kMB, 10000 * kMB});
+  drives.read_layers(2, 64);
+  drives.set_speed(1, 1);  // years for all of it
+  const double before = drives.bytes(1);
+  drives.push(40);
+  drives.start();
+  EXPECT_EQ(drives.queue().under_way(0).size(), 16u) << "the others would wait for it";
+  EXPECT_EQ(drives.bytes(1) - before, 16.0 * MirrorQueue::kPartBytes);
+  drives.rest(1.5);
+  for (int i = 0; i < 24; ++i) {
+    MirrorPart* part = drives.step();
+    ASSERT_NE(part, nullptr);
+    ASSERT_EQ(part->copy, 0u);
+    drives.queue().finish(*part);
+  }
+  EXPECT_LT(drives.now(), 10);
+  EXPECT_EQ(drives.queue().under_way(0).size(), 16u) << "what it was asked for stays there";
+}
+
+TEST(MirrorQueue, a_drive_that_stands_still_is_asked_when_no_other_copy_is_left) {
+  Drives drives({1000 * kMB, 1000 * kMB});
+  drives.read_layers(2, 64);
+  const MirrorPart part{.copies = &drives.mirror(), .length = 1, .copy = 1};
+  drives.queue().begin(part, Drives::at(drives.now()));
+  drives.rest(1.5);
+  MirrorQueue::Parts parts(1, part);
+  parts.front().tried = 1;
+  drives.queue().push(std::move(parts));
+  const MirrorPart* next = drives.queue().next(Drives::at(drives.now()));
+  ASSERT_NE(next, nullptr);
+  EXPECT_EQ(next->copy, 1u);
+}
+
 TEST(MirrorQueue, no_drive_is_given_more_than_keeps_it_busy) {
   Drives drives({1000 * kMB, 1000 * kMB});
   drives.read_layers(1, 64);

@@ -84,6 +84,53 @@ void expect_all_bytes(Reader& reader, FileId file) {
   }
 }
 
+/// A reader of which one drive can be made to stand still.
+class StandingReader final : public Reader {
+ public:
+  StandingReader(std::unique_ptr<Reader> inner, std::string path_ending)
+      : inner_(std::move(inner)), path_ending_(std::move(path_ending)) {}
+  Result<FileId> open(const fs::path& path) override { return inner_->open(path); }
+  std::uint64_t size(FileId file) const override { return inner_->size(file); }
+  const fs::path& path(FileId file) const override { return inner_->path(file); }
+  std::size_t drive_of(FileId file) const override { return inner_->drive_of(file); }
+  std::size_t room_for(std::uint64_t length) const override { return inner_->room_for(length); }
+  void submit(std::span<const ReadRequest> requests) override {
+    for (const ReadRequest& request : requests) {
+      const bool there = path(request.extent.file).native().ends_with(path_ending_);
+      const std::scoped_lock lock(mutex_);
+      if (stands_ && there) {
+        held_.push_back(request);
+      } else {
+        inner_->submit({&request, 1});
+      }
+    }
+  }
+  void promote(const CompletionSink& sink, std::uint64_t tag) override {
+    inner_->promote(sink, tag);
+  }
+  void cancel(const CompletionSink& sink) override { inner_->cancel(sink); }
+  ReaderStatistics statistics() const override { return inner_->statistics(); }
+  std::uint64_t memory_bytes() const override { return inner_->memory_bytes(); }
+
+  void stand_still() {
+    const std::scoped_lock lock(mutex_);
+    stands_ = true;
+  }
+  void go_on() {
+    const std::scoped_lock lock(mutex_);
+    stands_ = false;
+    inner_->submit(held_);
+    held_.clear();
+  }
+
+ private:
+  std::unique_ptr<Reader> inner_;
+  const std::string path_ending_;
+  std::mutex mutex_;
+  bool stands_ = false;
+  std::vector<ReadRequest> held_;
+};
+
 class MirrorReaderTest : public ::testing::TestWithParam<Way> {
  protected:
   std::unique_ptr<Reader> plain(const System& system = operating_system()) {
@@ -122,6 +169,34 @@ TEST_P(MirrorReaderTest, a_copy_that_fails_is_replaced_by_the_other) {
     ASSERT_TRUE(file.has_value());
     expect_all_bytes(*reader, *file);
     expect_all_bytes(*reader, *file);
+  }
+}
+
+TEST_P(MirrorReaderTest, what_waits_for_a_drive_that_stands_still_is_given_by_another) {
+  const Copies copies(2);
+  // The first drive is left alone after three failures, so all counts on the second one.
+  auto standing = std::make_unique<StandingReader>(
+      make_fault_reader(plain(), {.faults = {{.path_ending = "drive-0/data", .count = 3}},
+                                  .drives = copies.drives}),
+      "drive-1/data");
+  StandingReader& inner = *standing;
+  const auto reader =
+      make_mirror_reader(std::move(standing), copies.mirrored(), std::chrono::milliseconds(20));
+  const auto file = reader->open(copies.paths[0]);
+  ASSERT_TRUE(file.has_value());
+  expect_all_bytes(*reader, *file);
+  inner.stand_still();
+  Collector sink;
+  Batch batch(*reader, sink);
+  constexpr std::size_t kReads = 8;  // more than a drive is asked for at once
+  for (std::size_t i = 0; i < kReads; ++i) batch.add({*file, 0, kSize}, i);
+  reader->submit(batch.requests());
+  sink.wait_for(1);
+  inner.go_on();
+  sink.wait_for(kReads);
+  for (const Completion& completion : sink.so_far()) {
+    ASSERT_TRUE(completion.bytes.has_value()) << completion.bytes.error().message;
+    EXPECT_TRUE(is_content(*completion.bytes, 0));
   }
 }
 
