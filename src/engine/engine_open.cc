@@ -1,6 +1,7 @@
 // How an engine comes to be.
 #include <malloc.h>
 
+#include <limits>
 #include <utility>
 
 #include "base/log.h"
@@ -73,7 +74,8 @@ Result<OpenModel> open_model(const EngineOptions& options, std::unique_ptr<io::R
     model.fingerprint = fingerprint_of(checkpoint.folder(), checkpoint.files());
   }
   if (options.identify) {
-    SLUICE_ASSIGN(model.digest, model_digest(files, *reader, options.cache_format));
+    const auto ram = options.ram.value_or(std::numeric_limits<std::uint64_t>::max());
+    SLUICE_ASSIGN(model.digest, model_digest(files, *reader, options.cache_format, ram));
   }
   SLUICE_TRY(open_adapters(options, checkpoint, *reader, model));
   return model;

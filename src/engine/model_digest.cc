@@ -12,6 +12,7 @@
 #include "kernels/cache.h"
 #include "kernels/simd_targets.h"
 #include "store/checksum.h"
+#include "store/pack.h"
 
 namespace sluice::engine {
 namespace {
@@ -65,24 +66,27 @@ Directory directory_of(const store::Checkpoint& checkpoint) {
   return directory;
 }
 
-/// Adds the middle of an extent to the checksum. `room`: for kSampleBytes.
-Status add_sample(io::Extent extent, io::Reader& reader, const Buffer& room, store::Checksum& all) {
+/// Adds the middle of an extent to the checksum. Of a pack all is read that has a checksum with it.
+Status add_sample(io::Extent extent, const store::Pack* pack, io::Reader& reader,
+                  MemoryLedger& ledger, store::Checksum& all) {
   const std::uint64_t bytes = std::min(extent.length, kSampleBytes);
-  extent.offset += (extent.length - bytes) / 2;
-  extent.length = bytes;
-  SLUICE_ASSIGN(const auto sample, io::read_now(reader, extent, room.bytes(), io::Purpose::other));
-  all.add(sample);
+  const std::uint64_t begin = extent.offset + (extent.length - bytes) / 2;
+  store::Pack::Range range = {begin, begin + bytes};
+  if (pack != nullptr) range = pack->whole_units(range);
+  extent.offset = range.begin;
+  extent.length = range.end - range.begin;
+  SLUICE_ASSIGN(const Buffer room,
+                Buffer::allocate(reader.room_for(extent.length), Tenant::program, ledger));
+  SLUICE_ASSIGN(const auto read, io::read_now(reader, extent, room.bytes(), io::Purpose::other));
+  all.add(
+      read.subspan(static_cast<std::size_t>(begin - range.begin), static_cast<std::size_t>(bytes)));
   return {};
-}
-
-Result<Buffer> sample_room(io::Reader& reader, MemoryLedger& ledger) {
-  return Buffer::allocate(reader.room_for(kSampleBytes), Tenant::program, ledger);
 }
 
 }  // namespace
 
 Result<std::uint64_t> model_digest(const OpenedFiles& files, io::Reader& reader,
-                                   kernels::WeightFormat cache_format) {
+                                   kernels::WeightFormat cache_format, std::uint64_t ram) {
   SLUICE_ASSIGN(const std::string text, configuration(files.checkpoint));
   const Directory directory = directory_of(files.checkpoint);
   store::Checksum all;
@@ -92,11 +96,11 @@ Result<std::uint64_t> model_digest(const OpenedFiles& files, io::Reader& reader,
     const auto name = kernels::cache_format_name(cache_format);
     all.add(std::as_bytes(std::span(name.data(), name.size())));
   }
-  MemoryLedger unbounded(std::numeric_limits<std::uint64_t>::max());
-  SLUICE_ASSIGN(const Buffer room, sample_room(reader, unbounded));
+  MemoryLedger ledger(ram);
+  const store::Pack* const pack = files.checkpoint.pack().get();
   for (const auto& [hash, tensor] : directory.sampled) {
-    SLUICE_TRY(
-        add_sample({files.ids[tensor.file], tensor.offset, tensor.bytes}, reader, room, all));
+    SLUICE_TRY(add_sample({files.ids[tensor.file], tensor.offset, tensor.bytes}, pack, reader,
+                          ledger, all));
   }
   return all.take();
 }
@@ -115,13 +119,12 @@ Result<std::uint64_t> adapter_digest(const model::AdapterLayout& adapter, io::Re
     }
   }
   MemoryLedger unbounded(std::numeric_limits<std::uint64_t>::max());
-  SLUICE_ASSIGN(const Buffer room, sample_room(reader, unbounded));
   // Training changes every weight: parts of the same size, the middle of each.
   const std::uint64_t part = adapter.extent.length / kSampledTensors + 1;
   for (std::uint64_t at = 0; at < adapter.extent.length; at += part) {
     const std::uint64_t length = std::min(part, adapter.extent.length - at);
-    SLUICE_TRY(
-        add_sample({adapter.extent.file, adapter.extent.offset + at, length}, reader, room, all));
+    SLUICE_TRY(add_sample({adapter.extent.file, adapter.extent.offset + at, length}, nullptr,
+                          reader, unbounded, all));
   }
   return all.take();
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -172,8 +173,8 @@ std::uint64_t Pack::rows_together(std::uint64_t offset) const {
   const std::size_t index = block_at(offset);
   if (index == blocks_.size()) return 1;
   const Block& block = blocks_[index];
-  const bool alone = block.span.offset == offset && block.name != kNoName;
-  return alone ? std::max<std::uint32_t>(1, block.unit_rows) : 1;
+  if (block.span.offset != offset || block.name == kNoName) return 1;
+  return block.unit_rows > 0 ? block.unit_rows : std::numeric_limits<std::uint64_t>::max();
 }
 
 std::uint64_t Pack::memory_bytes() const {

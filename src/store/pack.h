@@ -58,8 +58,8 @@ class Pack {
   void check(std::uint64_t offset, std::span<const std::byte> bytes,
              FunctionRef<void(PackFault)> visit) const;
 
-  /// Rows of the tensor that begins at `offset` in the stream which have a checksum together;
-  /// 1 when it is not alone in its block.
+  /// Rows of the tensor that begins at `offset` in the stream which have a checksum together, more
+  /// than any tensor has where it is all of them; 1 when it is not alone in its block.
   std::uint64_t rows_together(std::uint64_t offset) const;
 
   std::uint64_t memory_bytes() const;

@@ -24,17 +24,23 @@ namespace {
 /// Memory for the few extents that are read with more around them.
 class Bounce {
  public:
-  explicit Bounce(std::size_t bytes)
-      : data_(static_cast<std::byte*>(::operator new(bytes, std::align_val_t(io::kRoomAlignment)))),
-        bytes_(bytes) {}
-  Bounce(Bounce&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
-  Bounce& operator=(Bounce&&) = delete;
-  ~Bounce() { ::operator delete(data_, std::align_val_t(io::kRoomAlignment)); }
-  std::span<std::byte> bytes() const { return {data_, bytes_}; }
+  /// Nothing when the system has no memory.
+  static std::optional<Bounce> allocate(std::size_t bytes) {
+    void* const data = ::operator new(bytes, std::align_val_t(io::kRoomAlignment), std::nothrow);
+    if (data == nullptr) return std::nullopt;
+    return Bounce(static_cast<std::byte*>(data), bytes);
+  }
+  std::span<std::byte> bytes() const { return {data_.get(), bytes_}; }
 
  private:
-  std::byte* data_;
+  struct Free {
+    void operator()(std::byte* data) const {
+      ::operator delete(data, std::align_val_t(io::kRoomAlignment));
+    }
+  };
+  Bounce(std::byte* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
+
+  std::unique_ptr<std::byte, Free> data_;
   std::size_t bytes_;
 };
 
@@ -202,8 +208,24 @@ PackReader::Flight PackReader::make_flight(const io::ReadRequest& asked) const {
   if (check_ == PackCheck::off || !inside) return flight;
   const Pack::Range whole = pack_->whole_units(flight.range);
   if (whole == flight.range) return flight;
+  const std::uint64_t bytes = whole.end - whole.begin;
+  if (bytes > kMostBounce) {
+    flight.error = Error{
+        ErrorKind::model_files,
+        fmt::format("{}: expected checksums of at most {} around the {} bytes at offset {} of the "
+                    "stream, found checksums of {} bytes; pack the model again",
+                    path(kPackStream).parent_path().string(), format_size(kMostBounce),
+                    extent.length, extent.offset, bytes)};
+    return flight;
+  }
+  flight.bounce = Bounce::allocate(round_up(inner_->room_for(bytes), io::kRoomAlignment));
+  if (!flight.bounce) {
+    flight.error = Error{ErrorKind::memory,
+                         fmt::format("the system has no {} for checking what is read from a pack",
+                                     format_size(bytes))};
+    return flight;
+  }
   flight.range = whole;
-  flight.bounce.emplace(round_up(inner_->room_for(whole.end - whole.begin), io::kRoomAlignment));
   return flight;
 }
 
@@ -241,8 +263,10 @@ void PackReader::add_pieces(std::uint64_t first_tag, Flight& flight, Relay& rela
   flight.pieces_left = flight.pieces;
 }
 
+/// What fails ends here, so that everything that is counted as under way reaches the inner reader.
 void PackReader::submit(std::span<const io::ReadRequest> asked) {
   std::vector<io::ReadRequest> requests;
+  std::vector<Check> failed;
   for (const io::ReadRequest& each : asked) {
     if (each.extent.file != kPackStream) {
       requests.push_back(each);
@@ -251,13 +275,18 @@ void PackReader::submit(std::span<const io::ReadRequest> asked) {
     Flight flight = make_flight(each);
     const std::scoped_lock lock(mutex_);
     Relay& relay = relay_for(*each.sink);
+    if (flight.error) {
+      failed.push_back({&relay, std::move(flight)});
+    } else {
+      const std::uint64_t tag = next_tag_;
+      add_pieces(tag, flight, relay, requests);
+      next_tag_ += flight.pieces;
+      flights_.emplace(tag, std::move(flight));
+    }
     ++relay.flights;
-    const std::uint64_t tag = next_tag_;
-    add_pieces(tag, flight, relay, requests);
-    next_tag_ += flight.pieces;
-    flights_.emplace(tag, std::move(flight));
   }
   if (!requests.empty()) inner_->submit(requests);
+  for (Check& each : failed) deliver(*each.relay, each.flight);
 }
 
 void PackReader::promote(const io::CompletionSink& sink, std::uint64_t tag) {

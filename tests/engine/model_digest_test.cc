@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "engine/golden.h"
+#include "engine/pack_support.h"
 #include "io/make_reader.h"
 
 namespace sluice::engine {
@@ -12,12 +13,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::uint64_t kRam = std::uint64_t{1} << 30;
+
 std::uint64_t digest_of(const fs::path& model,
                         kernels::WeightFormat cache_format = kernels::WeightFormat::f32) {
   auto reader = std::move(*io::make_reader(io::IoMode::pread, {}));
   const auto files = open_files(model, {}, reader);
   EXPECT_TRUE(files) << files.error().message;
-  const auto digest = model_digest(*files, *reader, cache_format);
+  const auto digest = model_digest(*files, *reader, cache_format, kRam);
   EXPECT_TRUE(digest) << digest.error().message;
   return digest.value_or(0);
 }
@@ -48,6 +51,19 @@ TEST(ModelDigest, HangsOnTheModelAndNotOnItsPlace) {
             digest_of(copy.path(), kernels::WeightFormat::q8_0));
   std::ofstream(copy.path() / "config.json", std::ios::app) << "\n";
   EXPECT_NE(digest_of(copy.path()), digest) << "another configuration";
+}
+
+TEST(ModelDigest, OfAPackIsThatOfItsModelAndTakesNoMoreThanItMay) {
+  const PackFolders folders;
+  const auto where = folders.some(2);
+  ASSERT_TRUE(pack_quietly(pack_options("k3-nano", where)));
+  EXPECT_EQ(digest_of(where[0]), digest_of(checkpoint_folder("k3-nano")));
+  auto reader = std::move(*io::make_reader(io::IoMode::pread, {}));
+  const auto files = open_files(where[0], {}, reader);
+  ASSERT_TRUE(files) << files.error().message;
+  const auto digest = model_digest(*files, *reader, kernels::WeightFormat::f32, 8192);
+  ASSERT_FALSE(digest);
+  EXPECT_EQ(digest.error().kind, ErrorKind::memory);
 }
 
 TEST(ModelDigest, SeesThatWeightsWereTrainedFurther) {

@@ -213,6 +213,83 @@ TEST_P(PackReader, CancelEndsOneSinksReadsAndNoOthers) {
   }
 }
 
+TEST_P(PackReader, Promise2APartOfALargeUnitIsRefusedInsteadOfTakingMemoryForAllOfIt) {
+  PackIndex index;
+  index.identity = 42;
+  index.chunk_bytes = 4096;
+  index.deal = {0, 1};
+  PackTensorMaker maker(index);
+  Shape large{.rank = 2};
+  large.size = {1100, 1000};
+  for (const char* name : {"alone", "first", "second", "small"}) {
+    index.tensors.push_back(maker.make(name, DType::u8, large));
+    large.size[0] = name == std::string_view("second") ? 10 : 1100;
+  }
+  index.blocks = {{1, 0, -1, -1}, {2, 0, -1, -1}, {1, 0, -1, -1}};
+  const auto stream = fill_stream(index);
+  const PackFolder folder;
+  write_pack(index, stream, folder);
+  Opened opened;
+  open(folder, reader(), opened);
+  ASSERT_GT(opened.pack->block_offset(1), kMostBounce);
+  auto room = Buffer::allocate(4 << 20, Tenant::activations, opened.ledger);
+  ASSERT_TRUE(room);
+  opened.room = std::move(*room);
+  for (const std::size_t block : {0, 1}) {
+    const std::uint64_t offset = opened.pack->block_offset(block);
+    const auto part = opened.read(offset + 4096, 4096);
+    ASSERT_FALSE(part);
+    EXPECT_EQ(part.error().kind, ErrorKind::model_files);
+    EXPECT_NE(part.error().message.find("pack the model again"), std::string::npos);
+    EXPECT_TRUE(opened.read(offset, (block + 1) * 1'100'000)) << "all of it needs no more room";
+  }
+  EXPECT_TRUE(opened.read(opened.pack->block_offset(2) + 5, 100));
+}
+
+TEST_P(PackReader, ARefusedReadHoldsUpNeitherTheOthersNorCancel) {
+  PackIndex index;
+  index.identity = 42;
+  index.chunk_bytes = 4096;
+  index.deal = {0};
+  PackTensorMaker maker(index);
+  Shape shape{.rank = 1};
+  shape.size = {2'000'000};
+  index.tensors.push_back(maker.make("large", DType::u8, shape));
+  shape.size = {5000};
+  index.tensors.push_back(maker.make("small", DType::u8, shape));
+  index.blocks = {{1, 0, -1, -1}, {1, 0, -1, -1}};
+  const auto stream = fill_stream(index);
+  const PackFolder folder;
+  write_pack(index, stream, folder);
+  Opened opened;
+  open(folder, reader(), opened);
+  Counter counter;
+  std::vector<io::ReadRequest> requests;
+  for (std::size_t i = 0; i < 6; ++i) {
+    requests.push_back({.extent = {kPackStream, opened.pack->block_offset(i % 2), 5000},
+                        .room = opened.room.bytes().subspan(i * 16384, 16384),
+                        .tag = i,
+                        .sink = &counter});
+  }
+  opened.reader->submit(requests);
+  while (counter.all() < 6) std::this_thread::yield();
+  opened.reader->cancel(counter);
+  EXPECT_EQ(counter.good(), 3);
+}
+
+TEST(PackUnits, ATensorWithOneChecksumHasAllOfItsRowsTogether) {
+  PackIndex index = small_index({0}, 4096);
+  fill_stream(index);
+  TensorTable table;
+  FaultList faults;
+  ASSERT_TRUE(enter_pack_tensors(index, "index", table, faults));
+  const auto at = [&](const char* name) { return table.tensor(*table.find(name)).offset; };
+  const Pack pack(index, std::vector<ShardFile>(1));
+  EXPECT_GE(pack.rows_together(at("layers.0.norm.weight")), 37u);
+  EXPECT_EQ(pack.rows_together(at("layers.0.q.weight")), 32u);
+  EXPECT_EQ(pack.rows_together(at("layers.0.experts.0.w2")), 1u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Readers, PackReader,
                          ::testing::Values(io::IoMode::pread, io::IoMode::uring, io::IoMode::mmap),
                          [](const auto& test) { return std::string(io::name_of(test.param)); });
