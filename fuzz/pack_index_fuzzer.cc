@@ -31,6 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t parts = index->folders.size();
   const std::uint64_t stream = stream_bytes(*index);
   const Pack pack(std::move(*index), std::vector<ShardFile>(parts));
+  // In proportion to what was read, whatever that says.
+  SLUICE_CHECK(pack.memory_bytes() + table.memory_bytes() <= (std::size_t{1} << 20) + 64 * size);
   std::uint64_t sum = 0;
   for (std::size_t part = 0; part < parts; ++part) {
     sum += pack.stripes().part_bytes(part, stream);

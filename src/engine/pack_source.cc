@@ -28,6 +28,13 @@ Result<PackSource> open_pack_source(const PackOptions& options) {
         options.model.string());
   }
   source.layout = lay_out_pack(*source.checkpoint, files, architecture->blueprint());
+  for (const std::string& pattern : source.layout.index.patterns) {
+    if (pattern.size() <= store::kMostPatternBytes) continue;
+    return fail(
+        ErrorKind::usage,
+        "{}: a tensor's name has {} bytes without its numbers; sluice pack takes at most {}",
+        options.model.string(), pattern.size(), store::kMostPatternBytes);
+  }
   source.layout.index.chunk_bytes = options.chunk_bytes;
   SLUICE_ASSIGN(source.companions, find_companions(source.checkpoint->folder()));
   return source;

@@ -51,12 +51,13 @@ Pack::Pack(PackIndex index, std::vector<ShardFile> parts)
     std::uint32_t name = kNoName;
     if (from.tensors == 1) {
       name = static_cast<std::uint32_t>(names_.size());
-      index.name(index.tensors[walk.first_tensor()], names_.emplace_back());
+      names_.push_back(index.tensors[walk.first_tensor()]);
     }
     const BlockSpan span = walk.span();
     blocks_.push_back({span, walk.first_unit(), from.layer, from.expert, from.unit_rows, name});
     stream_bytes_ = round_up(span.offset + span.bytes, kPackAlignment);
   }
+  patterns_ = std::move(index.patterns);
   checksums_ = std::move(index.checksums);
   companions_ = std::move(index.companions);
 }
@@ -147,7 +148,10 @@ std::string Pack::place(std::uint64_t offset, std::uint64_t bytes) const {
 std::string Pack::name_of(const Block& block, std::uint64_t unit) const {
   if (block.expert >= 0) return fmt::format("layer {}, expert {}", block.layer, block.expert);
   if (block.name == kNoName) return fmt::format("layer {}", block.layer);
-  std::string name = fmt::format("tensor {}", shown(names_[block.name]));
+  const PackTensor& tensor = names_[block.name];
+  std::string name;
+  NameParts::join(patterns_[tensor.pattern], tensor.numbers, name);
+  name = fmt::format("tensor {}", shown(name));
   if (block.unit_rows > 0 && block.span.units() > 1) {
     const std::uint64_t row_bytes = block.span.unit_bytes / block.unit_rows;
     const std::uint64_t rows = block.span.bytes / row_bytes;
@@ -179,8 +183,9 @@ std::uint64_t Pack::rows_together(std::uint64_t offset) const {
 
 std::uint64_t Pack::memory_bytes() const {
   std::uint64_t bytes = sizeof(*this) + blocks_.capacity() * sizeof(Block) +
-                        checksums_.capacity() * sizeof(std::uint64_t);
-  for (const std::string& name : names_) bytes += sizeof(name) + name.capacity();
+                        checksums_.capacity() * sizeof(std::uint64_t) +
+                        names_.capacity() * sizeof(PackTensor);
+  for (const std::string& each : patterns_) bytes += sizeof(each) + each.capacity();
   for (const PackCompanion& each : companions_) bytes += sizeof(each) + each.name.capacity();
   return bytes;
 }

@@ -26,7 +26,7 @@ struct PackFault {
   std::string message;  ///< names block, file and offset
 };
 
-/// Immutable; about 50 bytes per block and 8 per unit.
+/// Immutable; about 75 bytes per block and 8 per unit.
 class Pack {
  public:
   /// `index` is sound; `parts`: the files, by part.
@@ -86,7 +86,8 @@ class Pack {
   std::vector<ShardFile> parts_;
   std::uint64_t stream_bytes_;
   std::vector<Block> blocks_;
-  std::vector<std::string> names_;
+  std::vector<std::string> patterns_;
+  std::vector<PackTensor> names_;  // to be joined with their patterns
   std::vector<std::uint64_t> checksums_;
   std::vector<PackCompanion> companions_;
 };

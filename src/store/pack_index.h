@@ -31,6 +31,9 @@ inline constexpr std::uint64_t kPackAlignment = 4096;
 inline constexpr std::uint64_t kPartHeaderBytes = 4096;
 /// No pack is larger; sums of sizes below it cannot wrap around.
 inline constexpr std::uint64_t kMostPackBytes = std::uint64_t{1} << 60;
+/// Of a tensor's name without its numbers. Each tensor's name is joined from its pattern when it is
+/// read, so a long one would cost as many times its length as there are tensors.
+inline constexpr std::size_t kMostPatternBytes = 1024;
 /// K3's index has 20 MB.
 inline constexpr std::uint64_t kMostPackIndexBytes = std::uint64_t{512} << 20;
 

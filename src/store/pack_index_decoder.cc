@@ -119,6 +119,10 @@ class Decoder {
     }
     if (at != text.size()) return wrong("{} bytes of text are nobody's", text.size() - at);
     for (const std::string& pattern : index_.patterns) {
+      if (pattern.size() > kMostPatternBytes) {
+        return wrong("a pattern of names has {} bytes: expected at most {}", pattern.size(),
+                     kMostPatternBytes);
+      }
       std::string plain = pattern;
       std::replace(plain.begin(), plain.end(), NameParts::kSlot, '0');
       if (slots_in(pattern) > NameParts::kNumbers || !is_utf8(plain)) {

@@ -121,6 +121,8 @@ TEST(PackIndex, Promise6EachContradictionIsNamed) {
   says([](PackIndex& index) { index.patterns[0] = "\xC0\xC0"; }, "no pattern");
   says([](PackIndex& index) { index.patterns[0] = std::string(5, NameParts::kSlot); },
        "no pattern");
+  says([](PackIndex& index) { index.patterns[0] = std::string(kMostPatternBytes + 1, 'a'); },
+       "expected at most 1024");
   says([](PackIndex& index) { index.tensors[0].numbers[3] = 1; }, "a number too many");
   says([](PackIndex& index) { index.checksums.pop_back(); }, "checksums");
   for (const char* name : {"", "..", ".hidden", "a/b", "model.safetensors", "sluice-pack.index"}) {
@@ -140,6 +142,28 @@ TEST(PackIndex, Promise6TensorsThatNoDriveHolds) {
   EXPECT_NE(fault_of(bytes), "");
   shape.size = {std::uint64_t{1} << 40, std::uint64_t{1} << 30};
   EXPECT_NE(fault_of(encode_pack_index(index)).find("too large"), std::string::npos);
+}
+
+TEST(PackIndex, Promise6NamesTakeMemoryInProportionToTheIndex) {
+  PackIndex index;
+  index.chunk_bytes = 4096;
+  index.deal = {0};
+  index.folders = {"folder"};
+  index.patterns = {std::string(kMostPatternBytes - 1, 'a') + NameParts::kSlot};
+  index.kinds.push_back({DType::u8, Shape{.rank = 1}});
+  for (std::uint32_t i = 0; i < 10'000; ++i) {
+    index.tensors.push_back({0, 0, {i}});
+    index.blocks.push_back({1, 0, -1, -1});
+  }
+  const auto bytes = encode_pack_index(index);
+  FaultList faults;
+  auto decoded = decode_pack_index(bytes, "index", faults);
+  ASSERT_TRUE(decoded) << faults.empty();
+  TensorTable table;
+  ASSERT_TRUE(enter_pack_tensors(*decoded, "index", table, faults));
+  const Pack pack(std::move(*decoded), std::vector<ShardFile>(1));
+  EXPECT_LT(table.memory_bytes(), 4 * bytes.size());
+  EXPECT_LT(pack.memory_bytes(), 4 * bytes.size());
 }
 
 TEST(PackIndex, Promise6SameNameTwice) {
