@@ -44,8 +44,9 @@ void add_missing(const std::string& shard, const ModelFiles& model, const Folder
              model.index ? model.index_name + " names" : std::string("the set needs"));
 }
 
-/// Reads every shard and compares its copies. Returns for each whether all its names are in the
-/// table.
+/// Reads every shard and compares its copies, of which it leaves out those that cannot be read: a
+/// mirror is there to go on without one of its drives. Returns for each whether all its names are
+/// in the table.
 std::vector<bool> read_shards(ModelFiles& model, const Folders& further, TensorTable& table,
                               std::vector<ShardFile>& files, FaultList& faults) {
   const auto all = find_places(model.shards, model.folder, further, model.notes);
@@ -66,7 +67,14 @@ std::vector<bool> read_shards(ModelFiles& model, const Folders& further, TensorT
                      .copies = {places.begin() + 1, places.end()},
                      .size = outcome.file_bytes});
     all_names.push_back(outcome.all_names);
-    for (const auto& copy : files.back().copies) reader.compare(copy, places[0], outcome);
+    std::erase_if(files.back().copies, [&](const std::filesystem::path& copy) {
+      const Status compared = reader.compare(copy, places[0], outcome);
+      if (!compared) {
+        model.notes.push_back(
+            fmt::format("{}; going on without this copy", compared.error().message));
+      }
+      return !compared.has_value();
+    });
   }
   return all_names;
 }

@@ -105,38 +105,31 @@ ShardReader::Outcome ShardReader::read(const std::filesystem::path& path) {
   return outcome;
 }
 
-void ShardReader::compare(const std::filesystem::path& copy, const std::filesystem::path& original,
-                          const Outcome& outcome) {
+Status ShardReader::compare(const std::filesystem::path& copy,
+                            const std::filesystem::path& original, const Outcome& outcome) {
   const std::string name = copy.string();
-  auto file = io::File::open(copy);
-  if (!file) {
-    faults_.add_error(std::move(file).error());
-    return;
-  }
-  if (outcome.file_bytes == 0) return;  // the original could not be opened, or is empty
-  if (file->size() != outcome.file_bytes) {
+  SLUICE_ASSIGN(const io::File file, io::File::open(copy));
+  if (outcome.file_bytes == 0) return {};  // the original could not be opened, or is empty
+  if (file.size() != outcome.file_bytes) {
     faults_.add(name, "expected {} bytes as in {}, found {}; copy the file again",
-                outcome.file_bytes, original.string(), file->size());
-    return;
+                outcome.file_bytes, original.string(), file.size());
+    return {};
   }
-  if (!outcome.all_names) return;  // the original has its fault already
+  if (!outcome.all_names) return {};  // the original has its fault already
   const std::uint64_t length = header_.view().size();
   std::string expected(kLengthBytes, '\0');
   std::memcpy(expected.data(), &length, sizeof(length));
   expected += header_.view();
   std::string found(expected.size(), '\0');
-  const auto read = file->read_exact(0, std::as_writable_bytes(std::span(found)));
-  if (!read) {
-    faults_.add_error(read.error());
-    return;
-  }
+  SLUICE_TRY(file.read_exact(0, std::as_writable_bytes(std::span(found))));
   const auto [at, other] = std::mismatch(expected.begin(), expected.end(), found.begin());
-  if (at == expected.end()) return;
+  if (at == expected.end()) return {};
   faults_.add(name,
               "expected the header of {}, found another from byte {} on ({:#04x}, not {:#04x}); it "
               "is another file or damaged: copy it again",
               original.string(), at - expected.begin(), static_cast<unsigned char>(*other),
               static_cast<unsigned char>(*at));
+  return {};
 }
 
 bool ShardReader::read_header(const PaddedText& header, std::uint64_t file_bytes,

@@ -33,9 +33,10 @@ class ShardReader {
   Outcome read(const std::filesystem::path& path);
 
   /// Holds a copy of the file that was read last against it, by size and header. What differs goes
-  /// to the faults.
-  void compare(const std::filesystem::path& copy, const std::filesystem::path& original,
-               const Outcome& outcome);
+  /// to the faults. Fails as io::File does where the copy cannot be read: that is no fault of the
+  /// model, which goes on without it.
+  Status compare(const std::filesystem::path& copy, const std::filesystem::path& original,
+                 const Outcome& outcome);
 
   /// Counts a file that is not there as the table's next.
   void skip(std::string_view file) { begin_file(file); }

@@ -97,6 +97,27 @@ TEST(Places, AFolderWithoutAnyShardIsNoted) {
   expect_says(checkpoint->notes()[1], {empty.path().string(), "holds no weight file"});
 }
 
+TEST(Places, Promise6ACopyThatCannotBeReadIsNotedAndLeftOut) {
+  TempFolder folder;
+  TempFolder full;
+  TempFolder dead;
+  write_index(folder);
+  for (const TempFolder* each : {&folder, &full}) {
+    write_first(*each);
+    write_second(*each);
+  }
+  std::filesystem::create_symlink("/no/such/drive/shard", dead / kFirst);
+  std::filesystem::create_directory(dead / kSecond);
+  const auto checkpoint = Checkpoint::open(folder.path(), {dead.path(), full.path()});
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  using Paths = std::vector<std::filesystem::path>;
+  EXPECT_EQ(checkpoint->files()[0].copies, (Paths{full / kFirst}));
+  EXPECT_EQ(checkpoint->files()[1].copies, (Paths{full / kSecond}));
+  ASSERT_EQ(checkpoint->notes().size(), 2u);
+  expect_says(checkpoint->notes()[0], {(dead / kFirst).string(), "going on without this copy"});
+  expect_says(checkpoint->notes()[1], {(dead / kSecond).string(), "going on without this copy"});
+}
+
 TEST(Places, EveryCopyThatDiffersIsListed) {
   TempFolder folder;
   TempFolder shorter;
