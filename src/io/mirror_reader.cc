@@ -342,6 +342,7 @@ void MirrorReader::promote(const CompletionSink& sink, std::uint64_t tag) {
   const std::scoped_lock lock(mutex_);
   for (const FlightPointer& flight : flights_of(sink)) {
     if (flight->asked.tag != tag) continue;
+    if (flight->parts_left == 0) continue;  // being delivered, which looks at it without the lock
     flight->asked.priority = Priority::needed;
     queue_.promote(flight->number);
     for (const MirrorPart* part : queue_.under_way(flight->number)) {

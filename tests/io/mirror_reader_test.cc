@@ -172,6 +172,21 @@ TEST_P(MirrorReaderTest, a_copy_that_fails_is_replaced_by_the_other) {
   }
 }
 
+/// Shows its races only under the thread sanitizer.
+TEST_P(MirrorReaderTest, what_arrives_meanwhile_can_be_promoted) {
+  const Copies copies(2);
+  const auto reader = make_mirror_reader(plain(), copies.mirrored());
+  const auto file = reader->open(copies.paths[0]);
+  ASSERT_TRUE(file.has_value());
+  Collector sink;
+  Batch batch(*reader, sink);
+  constexpr std::size_t kReads = 200;
+  for (std::size_t i = 0; i < kReads; ++i) batch.add({*file, i * 100, 50}, 7, Priority::guess);
+  reader->submit(batch.requests());
+  while (sink.so_far().size() < kReads) reader->promote(sink, 7);
+  for (const Completion& completion : sink.so_far()) EXPECT_TRUE(completion.bytes.has_value());
+}
+
 TEST_P(MirrorReaderTest, what_waits_for_a_drive_that_stands_still_is_given_by_another) {
   const Copies copies(2);
   // The first drive is left alone after three failures, so all counts on the second one.
