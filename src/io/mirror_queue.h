@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <list>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -14,10 +15,11 @@
 
 namespace sluice::io {
 
-/// One copy of a file: the reader's file, and the drive it lies on.
+/// One copy of a file: the reader's file, the drive it lies on, and its folder for messages.
 struct FileCopy {
   FileId file = 0;
   std::size_t drive = 0;
+  std::string folder = {};
 };
 
 /// At most so many copies of one file.

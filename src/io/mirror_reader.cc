@@ -101,7 +101,6 @@ class MirrorReader final : public Reader {
   void give_up(Flight& flight, Error error);
   std::vector<FlightPointer> drop_flights(const CompletionSink* sink);
   std::vector<FlightPointer> flights_of(const CompletionSink& sink) const;
-  std::string drive_name(const MirrorPart& part) const;
 
   void arrived(Flight& flight, Completion completion);
   void deliver(Flight& flight);
@@ -133,7 +132,9 @@ MirrorReader::~MirrorReader() {
     over = drop_flights(nullptr);
   }
   for (const FlightPointer& flight : over) deliver(*flight);
-  inner_.reset();  // settles the parts under way
+  // Settles the parts under way. Nothing that arrives asks the inner reader any more: all that
+  // waited is dropped, and what was asked for once does not go to another copy.
+  inner_.reset();
 }
 
 Result<FileId> MirrorReader::open(const fs::path& path) {
@@ -166,7 +167,7 @@ Result<FileId> MirrorReader::open(const fs::path& path) {
                   place.string(), file->size, path.string(), inner_->size(*id));
     }
     file->size = inner_->size(*id);
-    file->copies.push_back({*id, inner_->drive_of(*id)});
+    file->copies.push_back({*id, inner_->drive_of(*id), place.parent_path().string()});
   }
   if (file->copies.empty()) return tl::unexpected(*std::move(lost));
   const std::scoped_lock lock(mutex_);
@@ -278,7 +279,7 @@ void MirrorReader::take_failure(Flight& flight, MirrorPart& part, Error error,
       warning += fmt::format(
           "{}{}: {} reads in a row failed; from now on this drive is left alone where there is "
           "another copy",
-          first ? "\n" : "", drive_name(part), MirrorQueue::kFailures);
+          first ? "\n" : "", part.at().folder, MirrorQueue::kFailures);
     }
     flight.losses += (flight.losses.empty() ? "" : "\n") + error.message;
     if (!flight.dropped && MirrorQueue::can_retry(part)) {
@@ -303,10 +304,6 @@ void MirrorReader::give_up(Flight& flight, Error error) {
   if (!flight.error) flight.error = std::move(error);
   flight.dropped = true;
   flight.parts_left -= queue_.drop(flight.number);
-}
-
-std::string MirrorReader::drive_name(const MirrorPart& part) const {
-  return inner_->path(part.at().file).parent_path().string();
 }
 
 void MirrorReader::deliver(Flight& flight) {

@@ -84,11 +84,16 @@ void expect_all_bytes(Reader& reader, FileId file) {
   }
 }
 
-/// A reader of which one drive can be made to stand still.
+/// A reader of which one drive can be made to stand still. What it still holds at its end fails.
 class StandingReader final : public Reader {
  public:
   StandingReader(std::unique_ptr<Reader> inner, std::string path_ending)
       : inner_(std::move(inner)), path_ending_(std::move(path_ending)) {}
+  ~StandingReader() override {
+    for (const ReadRequest& request : held_) {
+      request.sink->complete({request.tag, fail(ErrorKind::drive, "the drive was pulled out")});
+    }
+  }
   Result<FileId> open(const fs::path& path) override { return inner_->open(path); }
   std::uint64_t size(FileId file) const override { return inner_->size(file); }
   const fs::path& path(FileId file) const override { return inner_->path(file); }
@@ -213,6 +218,29 @@ TEST_P(MirrorReaderTest, what_waits_for_a_drive_that_stands_still_is_given_by_an
     ASSERT_TRUE(completion.bytes.has_value()) << completion.bytes.error().message;
     EXPECT_TRUE(is_content(*completion.bytes, 0));
   }
+}
+
+TEST_P(MirrorReaderTest, reads_that_fail_while_the_reader_goes_away_end_as_well) {
+  const Copies copies(2);
+  auto standing = std::make_unique<StandingReader>(
+      make_fault_reader(plain(), {.faults = {{.path_ending = "drive-0/data", .count = 3}},
+                                  .drives = copies.drives}),
+      "drive-1/data");
+  StandingReader& inner = *standing;
+  auto reader = make_mirror_reader(std::move(standing), copies.mirrored(), std::chrono::hours(1));
+  const auto file = reader->open(copies.paths[0]);
+  ASSERT_TRUE(file.has_value());
+  expect_all_bytes(*reader, *file);
+  inner.stand_still();
+  Collector sink;
+  Batch batch(*reader, sink);
+  constexpr std::size_t kReads = 8;
+  for (std::size_t i = 0; i < kReads; ++i) batch.add({*file, 0, kSize}, i);
+  reader->submit(batch.requests());
+  reader.reset();
+  const auto ended = sink.so_far();
+  ASSERT_EQ(ended.size(), kReads);
+  for (const Completion& completion : ended) EXPECT_FALSE(completion.bytes.has_value());
 }
 
 TEST_P(MirrorReaderTest, a_copy_that_is_cut_short_in_mid_run_is_replaced_by_the_other) {
