@@ -99,7 +99,7 @@ class UringEngine final : public RingEngine {
 
   void serve();
   bool fill();
-  void fill(RingLane& lane);
+  void fill(RingLane& lane, int share);
   void start_flight(RingLane& lane, const Piece& piece);
   void read_next(std::size_t slot);
   void handle(const RingResult& result);
@@ -202,7 +202,9 @@ bool UringEngine::fill() {
     std::copy_if(lanes.begin(), lanes.end(), std::back_inserter(closing),
                  [](const RingLane* lane) { return lane->closing; });
   }
-  for (RingLane* lane : lanes) fill(*lane);
+  // Lanes are filled one after the other: without a share the last of many would get no slot.
+  const std::size_t share = kSlots / std::max<std::size_t>(1, lanes.size());
+  for (RingLane* lane : lanes) fill(*lane, std::max(1, static_cast<int>(share)));
   // The queue of a closing lane was closed before: once idle, it stays idle.
   std::erase_if(closing, [](RingLane* lane) { return !lane->queue().idle(); });
   if (closing.empty()) return true;
@@ -212,8 +214,8 @@ bool UringEngine::fill() {
   return true;
 }
 
-void UringEngine::fill(RingLane& lane) {
-  while (lane.under_way < lane.most_under_way() && !free_.empty()) {
+void UringEngine::fill(RingLane& lane, int share) {
+  while (lane.under_way < std::min(lane.most_under_way(), share) && !free_.empty()) {
     const std::optional<Piece> piece = lane.queue().try_take();
     if (!piece) return;
     if (piece->length == 0) {

@@ -1,6 +1,9 @@
 // In which order requests go out: what the priorities promise.
 
 #include <cerrno>
+#include <condition_variable>
+#include <map>
+#include <mutex>
 #include <semaphore>
 
 #include "io/faulty_system.h"
@@ -147,6 +150,100 @@ TEST_P(OrderTest, a_promoted_request_goes_with_the_needed_ones) {
 
 INSTANTIATE_TEST_SUITE_P(All, OrderTest, ::testing::ValuesIn(testing::all_ways()),
                          testing::way_name);
+
+/// Every file is on a drive of its own, and reads go to the kernel only once they are let go.
+class HoldingSystem final : public System {
+ public:
+  int open(const char* path, bool) const override { return System::open(path, false); }
+  int describe(int descriptor, FileFacts& facts) const override {
+    const int error = System::describe(descriptor, facts);
+    facts.device = facts.inode;
+    return error;
+  }
+  std::unique_ptr<Ring> make_ring(unsigned entries, int& error) const override {
+    auto ring = System::make_ring(entries, error);
+    if (ring == nullptr) return nullptr;
+    return std::make_unique<HoldingRing>(std::move(ring), *this);
+  }
+
+  /// Waits until so many drives have reads under way; how many of each.
+  std::vector<std::size_t> wait_for_drives(std::size_t drives) {
+    std::unique_lock lock(mutex_);
+    came_.wait(lock, [&] { return held_.size() == drives; });
+    std::vector<std::size_t> counts;
+    for (const auto& [descriptor, count] : held_) counts.push_back(count);
+    return counts;
+  }
+  /// From the next wake-up of the ring's thread on.
+  void let_go() { holds_ = false; }
+
+ private:
+  class HoldingRing final : public Ring {
+   public:
+    HoldingRing(std::unique_ptr<Ring> inner, const HoldingSystem& system)
+        : inner_(std::move(inner)), system_(system) {}
+    void read(int descriptor, std::byte* to, std::size_t length, std::uint64_t offset,
+              std::uint64_t tag, bool patient) override {
+      if (!system_.holds_) return inner_->read(descriptor, to, length, offset, tag, patient);
+      reads_.push_back({descriptor, to, length, offset, tag, patient});
+      const std::scoped_lock lock(system_.mutex_);
+      ++system_.held_[descriptor];
+      system_.came_.notify_all();
+    }
+    void poll(int descriptor, std::uint64_t tag) override { inner_->poll(descriptor, tag); }
+    int submit_and_wait() override {
+      if (!system_.holds_) {
+        for (const Read& read : reads_) {
+          inner_->read(read.descriptor, read.to, read.length, read.offset, read.tag, read.patient);
+        }
+        reads_.clear();
+      }
+      return inner_->submit_and_wait();
+    }
+    bool next(RingResult& result) override { return inner_->next(result); }
+    std::uint64_t memory_bytes() const override { return inner_->memory_bytes(); }
+
+   private:
+    struct Read {
+      int descriptor;
+      std::byte* to;
+      std::size_t length;
+      std::uint64_t offset;
+      std::uint64_t tag;
+      bool patient;
+    };
+    std::unique_ptr<Ring> inner_;
+    const HoldingSystem& system_;
+    std::vector<Read> reads_;  // the ring's thread's alone
+  };
+
+  std::atomic<bool> holds_{true};
+  mutable std::mutex mutex_;  // guards what follows
+  mutable std::condition_variable came_;
+  mutable std::map<int, std::size_t> held_;  // by descriptor
+};
+
+TEST(UringReader, no_drive_takes_the_ring_from_the_others_however_long_its_queue) {
+  int error = 0;
+  if (operating_system().make_ring(8, error) == nullptr) GTEST_SKIP() << "no io_uring here";
+  const TempFolder folder;
+  HoldingSystem system;
+  auto reader = *make_reader(IoMode::uring, {.queue_depth = 128, .system = &system});
+  Collector sink;
+  Batch batch(*reader, sink);
+  std::vector<FileId> files;
+  for (const char* name : {"a", "b", "c"}) {
+    files.push_back(*reader->open(folder.file(name, 100'000)));
+  }
+  for (const FileId file : files) {
+    for (std::uint64_t i = 0; i < 200; ++i) batch.add({file, i, 100}, i);
+  }
+  reader->submit(batch.requests());
+  for (const std::size_t reads : system.wait_for_drives(files.size())) EXPECT_LE(reads, 85u);
+  system.let_go();
+  reader->cancel(sink);  // wakes the ring's thread
+  EXPECT_EQ(sink.so_far().size(), batch.size());
+}
 
 TEST(IoMode, names_are_parsed_and_anything_else_is_refused) {
   for (const IoMode mode : {IoMode::pread, IoMode::mmap, IoMode::uring, IoMode::automatic}) {
