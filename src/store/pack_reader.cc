@@ -94,15 +94,18 @@ class PackReader final : public io::Reader {
 
  private:
   /// Stands between the inner reader and one sink, so that the sink's reads can be cancelled. Free
-  /// again when none is under way; never destroyed before the reader.
+  /// again when none is under way and nobody holds it; never destroyed before the reader.
   struct Relay final : io::CompletionSink {
     explicit Relay(PackReader& reader) : owner(reader) {}
     void complete(io::Completion completion) noexcept override {
       owner.arrived(*this, std::move(completion));
     }
+    bool is_free() const { return flights == 0 && holds == 0; }
+
     PackReader& owner;
     const io::CompletionSink* sink = nullptr;
     std::size_t flights = 0;
+    std::size_t holds = 0;  // by who calls the inner reader with it, without the lock
   };
 
   /// A request on its way, in one or more pieces.
@@ -115,9 +118,16 @@ class PackReader final : public io::Reader {
     std::optional<Error> error;
   };
 
+  /// A flight and whose it is.
+  struct Owned {
+    Relay* relay;
+    Flight flight;
+  };
+
   Relay& relay_for(const io::CompletionSink& sink);
   Relay* find_relay(const io::CompletionSink& sink);
   Flight make_flight(const io::ReadRequest& asked) const;
+  void enter(std::vector<Owned>& made, std::vector<io::ReadRequest>& requests);
   void add_pieces(std::uint64_t first_tag, Flight& flight, Relay& relay,
                   std::vector<io::ReadRequest>& requests) const;
   void arrived(Relay& relay, io::Completion completion) noexcept;
@@ -136,11 +146,7 @@ class PackReader final : public io::Reader {
   std::list<Relay> relays_;
   std::map<std::uint64_t, Flight> flights_;  // by the tag of their first piece
   std::uint64_t next_tag_ = 0;
-  struct Check {
-    Relay* relay;
-    Flight flight;
-  };
-  std::deque<Check> checks_;  // all there, to be checked and delivered
+  std::deque<Owned> checks_;  // all there, to be checked and delivered
   std::condition_variable work_;
   std::condition_variable idle_;  // a relay has nothing under way any more
   bool stop_ = false;
@@ -171,7 +177,7 @@ void PackReader::serve_checks() noexcept {
   while (true) {
     work_.wait(lock, [this] { return stop_ || !checks_.empty(); });
     if (checks_.empty()) return;
-    Check check = std::move(checks_.front());
+    Owned check = std::move(checks_.front());
     checks_.pop_front();
     lock.unlock();
     deliver(*check.relay, check.flight);
@@ -181,7 +187,7 @@ void PackReader::serve_checks() noexcept {
 
 PackReader::Relay* PackReader::find_relay(const io::CompletionSink& sink) {
   for (Relay& relay : relays_) {
-    if (relay.flights > 0 && relay.sink == &sink) return &relay;
+    if (!relay.is_free() && relay.sink == &sink) return &relay;
   }
   return nullptr;
 }
@@ -189,7 +195,7 @@ PackReader::Relay* PackReader::find_relay(const io::CompletionSink& sink) {
 PackReader::Relay& PackReader::relay_for(const io::CompletionSink& sink) {
   if (Relay* const relay = find_relay(sink)) return *relay;
   for (Relay& relay : relays_) {
-    if (relay.flights > 0) continue;
+    if (!relay.is_free()) continue;
     relay.sink = &sink;
     return relay;
   }
@@ -263,38 +269,54 @@ void PackReader::add_pieces(std::uint64_t first_tag, Flight& flight, Relay& rela
   flight.pieces_left = flight.pieces;
 }
 
-/// What fails ends here, so that everything that is counted as under way reaches the inner reader.
+/// Enters those that have no error, and adds their pieces to `requests`. All get their relays.
+/// Whatever may fail for want of memory comes before the first counts as under way.
+void PackReader::enter(std::vector<Owned>& made, std::vector<io::ReadRequest>& requests) {
+  const std::scoped_lock lock(mutex_);
+  std::map<std::uint64_t, Flight> entered;
+  std::uint64_t tag = next_tag_;
+  for (auto& [relay, flight] : made) {
+    relay = &relay_for(*flight.asked.sink);
+    ++relay->holds;
+    if (flight.error) continue;
+    add_pieces(tag, flight, *relay, requests);
+    const std::uint64_t pieces = flight.pieces;
+    entered.emplace(tag, std::move(flight));
+    tag += pieces;
+  }
+  next_tag_ = tag;
+  flights_.merge(entered);
+  for (const Owned& each : made) {
+    --each.relay->holds;
+    ++each.relay->flights;
+  }
+}
+
+/// What fails ends here, so that all that counts as under way reaches the inner reader.
 void PackReader::submit(std::span<const io::ReadRequest> asked) {
   std::vector<io::ReadRequest> requests;
-  std::vector<Check> failed;
+  std::vector<Owned> made;
   for (const io::ReadRequest& each : asked) {
     if (each.extent.file != kPackStream) {
       requests.push_back(each);
-      continue;
-    }
-    Flight flight = make_flight(each);
-    const std::scoped_lock lock(mutex_);
-    Relay& relay = relay_for(*each.sink);
-    if (flight.error) {
-      failed.push_back({&relay, std::move(flight)});
     } else {
-      const std::uint64_t tag = next_tag_;
-      add_pieces(tag, flight, relay, requests);
-      next_tag_ += flight.pieces;
-      flights_.emplace(tag, std::move(flight));
+      made.push_back({nullptr, make_flight(each)});
     }
-    ++relay.flights;
   }
+  enter(made, requests);
   if (!requests.empty()) inner_->submit(requests);
-  for (Check& each : failed) deliver(*each.relay, each.flight);
+  for (Owned& each : made) {
+    if (each.flight.error) deliver(*each.relay, each.flight);
+  }
 }
 
 void PackReader::promote(const io::CompletionSink& sink, std::uint64_t tag) {
   std::vector<std::uint64_t> tags;
-  const Relay* relay = nullptr;
+  Relay* relay = nullptr;
   {
     const std::scoped_lock lock(mutex_);
     relay = find_relay(sink);
+    if (relay != nullptr) ++relay->holds;
     for (const auto& [first, flight] : flights_) {
       if (flight.asked.sink != &sink || flight.asked.tag != tag) continue;
       for (std::uint64_t i = 0; i < flight.pieces; ++i) tags.push_back(first + i);
@@ -302,21 +324,25 @@ void PackReader::promote(const io::CompletionSink& sink, std::uint64_t tag) {
   }
   if (relay != nullptr) {
     for (const std::uint64_t each : tags) inner_->promote(*relay, each);
+    const std::scoped_lock lock(mutex_);
+    --relay->holds;
   }
   inner_->promote(sink, tag);
 }
 
 void PackReader::cancel(const io::CompletionSink& sink) {
-  const Relay* relay = nullptr;
+  Relay* relay = nullptr;
   {
     const std::scoped_lock lock(mutex_);
     relay = find_relay(sink);
+    if (relay != nullptr) ++relay->holds;
   }
   if (relay != nullptr) {
     inner_->cancel(*relay);
     // The relay counts as in use until the sink's last completion returned.
     std::unique_lock lock(mutex_);
-    idle_.wait(lock, [&] { return relay->flights == 0 || relay->sink != &sink; });
+    idle_.wait(lock, [&] { return relay->flights == 0; });
+    --relay->holds;
   }
   inner_->cancel(sink);
 }

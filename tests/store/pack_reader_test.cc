@@ -1,9 +1,14 @@
 // A pack's stream through a reader: any extent, from any number of parts, and never a wrong byte.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <condition_variable>
+#include <functional>
+#include <iterator>
 #include <mutex>
 #include <random>
+#include <thread>
+#include <utility>
 
 #include "base/buffer.h"
 #include "base/size.h"
@@ -275,6 +280,77 @@ TEST_P(PackReader, ARefusedReadHoldsUpNeitherTheOthersNorCancel) {
   while (counter.all() < 6) std::this_thread::yield();
   opened.reader->cancel(counter);
   EXPECT_EQ(counter.good(), 3);
+}
+
+/// Holds its reads. One thing can be made to happen inside cancel(), when all of the sink's reads
+/// have arrived and before its queue is looked through.
+class HeldReader final : public io::Reader {
+ public:
+  Result<io::FileId> open(const std::filesystem::path&) override { return 0; }
+  std::uint64_t size(io::FileId) const override { return std::uint64_t{1} << 30; }
+  const std::filesystem::path& path(io::FileId) const override { return path_; }
+  std::size_t drive_of(io::FileId) const override { return 0; }
+  std::size_t room_for(std::uint64_t length) const override { return length + 8192; }
+  void submit(std::span<const io::ReadRequest> requests) override {
+    held_.insert(held_.end(), requests.begin(), requests.end());
+  }
+  void promote(const io::CompletionSink&, std::uint64_t) override {}
+  void cancel(const io::CompletionSink& sink) override {
+    const auto is_its = [&](const io::ReadRequest& each) { return each.sink == &sink; };
+    arrive(is_its);
+    if (meanwhile) std::exchange(meanwhile, nullptr)();
+    for (const io::ReadRequest& each : take(is_its)) {
+      each.sink->complete({each.tag, fail(ErrorKind::interrupted, "cancelled")});
+    }
+  }
+  io::ReaderStatistics statistics() const override { return {}; }
+  std::uint64_t memory_bytes() const override { return 0; }
+
+  void arrive(const std::function<bool(const io::ReadRequest&)>& which) {
+    for (const io::ReadRequest& each : take(which)) {
+      each.sink->complete({each.tag, std::span<const std::byte>(each.room)});
+    }
+  }
+
+  std::function<void()> meanwhile;
+
+ private:
+  std::vector<io::ReadRequest> take(const std::function<bool(const io::ReadRequest&)>& which) {
+    std::vector<io::ReadRequest> taken;
+    std::ranges::copy_if(held_, std::back_inserter(taken), which);
+    std::erase_if(held_, which);
+    return taken;
+  }
+
+  std::filesystem::path path_ = "folder/part";
+  std::vector<io::ReadRequest> held_;
+};
+
+TEST(PackRelays, CancelOfReadsThatArriveMeanwhileEndsNoReadsOfAnother) {
+  PackIndex index = small_index({0}, 4096);
+  fill_stream(index);
+  auto inner = std::make_unique<HeldReader>();
+  HeldReader& held = *inner;
+  const auto reader =
+      make_pack_reader(std::move(inner), std::make_shared<Pack>(index, std::vector<ShardFile>(1)),
+                       {0}, PackCheck::off);
+  MemoryLedger ledger(std::uint64_t{1} << 30);
+  const auto room = Buffer::allocate(1 << 16, Tenant::activations, ledger);
+  ASSERT_TRUE(room);
+  Counter first;
+  Counter second;
+  const auto read = [&](Counter& sink) {
+    const io::ReadRequest request{
+        .extent = {kPackStream, 0, 5000}, .room = room->bytes(), .sink = &sink};
+    reader->submit({&request, 1});
+  };
+  read(first);
+  held.meanwhile = [&] { read(second); };
+  reader->cancel(first);
+  EXPECT_EQ(first.good(), 1);
+  EXPECT_EQ(second.all(), 0) << "nobody cancelled it";
+  held.arrive([](const io::ReadRequest&) { return true; });
+  EXPECT_EQ(second.good(), 1);
 }
 
 TEST(PackUnits, ATensorWithOneChecksumHasAllOfItsRowsTogether) {
