@@ -45,8 +45,10 @@ ApiStatus check_tool(const Json& tool, const std::string& where) {
 /// A choice of one tool by name: that tool alone is offered, and a call is required.
 ApiStatus choose_tool(const Json& choice, text::ChatRequest& chat) {
   const auto function = choice.find("function");
-  if (choice.value("type", "") != "function" || choice.size() != 2 || function == choice.end() ||
-      !function->is_object() || function->size() != 1 || !function->contains("name")) {
+  const auto type = choice.find("type");
+  if (type == choice.end() || *type != "function" || choice.size() != 2 ||
+      function == choice.end() || !function->is_object() || function->size() != 1 ||
+      !function->contains("name")) {
     return refuse("tool_choice",
                   "must be none, auto, required or {{\"type\": \"function\", "
                   "\"function\": {{\"name\": ...}}}}");
