@@ -96,10 +96,15 @@ void Answering::answer(Exchange& exchange, std::string_view path) {
   const auto task = std::make_shared<Task>(asked->id, exchange.client() + "/" + asked->user,
                                            std::move(asked->generation));
   if (!worker_.submit(task)) return exchange.send_error(queue_full());
-  if (asked->stream) {
-    stream(exchange, task, *asked->writer);
-  } else {
-    collect(exchange, task, *asked->writer);
+  try {
+    if (asked->stream) {
+      stream(exchange, task, *asked->writer);
+    } else {
+      collect(exchange, task, *asked->writer);
+    }
+  } catch (...) {
+    worker_.cancel(task);  // nobody takes what it writes
+    throw;
   }
 }
 

@@ -108,6 +108,12 @@ void Conversations::begin_anew() {
   sequence_->reset();
 }
 
+void Conversations::drop_held() {
+  is_due_ = false;
+  held_.clear();
+  sequence_->reset();
+}
+
 /// Another conversation takes the sequence: this one may go on later.
 void Conversations::put_aside() {
   if (held_.empty()) return;

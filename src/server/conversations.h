@@ -63,6 +63,8 @@ class Conversations {
   Result<std::span<const float>> recall(std::span<const std::int32_t> prompt);
   /// Puts aside what the sequence holds: it is empty then.
   void begin_anew();
+  /// Empties the sequence, of which nobody knows what it holds.
+  void drop_held();
   /// What the sequence holds may be asked for again, also after a crash: it is brought to the disk,
   /// once nothing is owed for what was written there before. `logits`: of its last position, or
   /// empty.

@@ -88,6 +88,7 @@ std::optional<std::size_t> HttpConnection::read_head_bytes() {
 }
 
 std::optional<HttpRequest> HttpConnection::next_request() {
+  responds_ = false;
   const auto head_bytes = read_head_bytes();
   if (!head_bytes) return std::nullopt;
   auto request = parse_http_head(std::string_view(received_).substr(0, *head_bytes));
@@ -161,10 +162,12 @@ void HttpConnection::respond(const HttpRequest& request, int status, Headers hea
                              std::string_view body) {
   std::string response = response_head(status, headers, request.keep_alive, body.size());
   if (request.method != "HEAD") response += body;
+  responds_ = true;
   write(response);
 }
 
 void HttpConnection::begin_stream(const HttpRequest& request, int status, Headers headers) {
+  responds_ = true;
   chunked_ = !request.is_http10;
   if (chunked_) headers.emplace_back("Transfer-Encoding", "chunked");
   write(response_head(status, headers, chunked_ && request.keep_alive, std::nullopt));
@@ -182,6 +185,11 @@ void HttpConnection::end_stream() {
   } else {
     over_ = true;
   }
+}
+
+void HttpConnection::fail() {
+  if (!responds_ && !over_) refuse({500, "the server failed at this request"});
+  over_ = true;
 }
 
 bool HttpConnection::is_gone() {
@@ -242,9 +250,9 @@ void HttpConnection::refuse_part(std::string_view what, Time deadline) {
 /// request would begin is not known.
 void HttpConnection::refuse(const HttpFault& fault) {
   over_ = false;
-  const std::string body = fmt::format(
-      R"({{"error":{{"message":"{}","type":"invalid_request_error","param":null,"code":null}}}})",
-      fault.message);
+  const std::string body =
+      fmt::format(R"({{"error":{{"message":"{}","type":"{}","param":null,"code":null}}}})",
+                  fault.message, fault.status == 500 ? "server_error" : "invalid_request_error");
   Headers headers = {{"Content-Type", "application/json"}};
   if (fault.status == 503) headers.emplace_back("Retry-After", "1");
   write(response_head(fault.status, headers, false, body.size()) + body);

@@ -62,6 +62,10 @@ class HttpConnection {
   void stream(std::string_view piece);
   void end_stream();
 
+  /// Something failed that nobody foresaw: 500, unless a response has begun. The connection is
+  /// over.
+  void fail();
+
   /// The client has closed its side, or takes nothing any more: nobody waits for an answer.
   bool is_gone();
   bool is_over() const { return over_; }
@@ -106,6 +110,7 @@ class HttpConnection {
   std::atomic<std::size_t> arrived_{0};                        // bytes since then
   bool hurried_ = false;
   bool chunked_ = false;
+  bool responds_ = false;  // to the request that came last
   bool over_ = false;
 };
 

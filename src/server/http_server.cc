@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "base/log.h"
+#include "server/last_resort.h"
 
 namespace sluice::server {
 namespace {
@@ -240,12 +241,17 @@ void HttpServer::serve_all() {
 }
 
 void HttpServer::serve(HttpConnection& connection) {
-  while (!connection.is_over() && !stop_) {
-    std::optional<HttpRequest> request = connection.next_request();
-    if (!request) return;
-    handler_.handle(*request, connection);
-    connection.finish(*request);
-  }
+  const auto thrown = thrown_by([&] {
+    while (!connection.is_over() && !stop_) {
+      std::optional<HttpRequest> request = connection.next_request();
+      if (!request) return;
+      handler_.handle(*request, connection);
+      connection.finish(*request);
+    }
+  });
+  if (!thrown) return;
+  log_warning("a request failed by a defect of the server: {}", *thrown);
+  connection.fail();
 }
 
 }  // namespace sluice::server

@@ -7,6 +7,7 @@
 #include "base/thread_pool.h"
 #include "server/asked.h"
 #include "server/fields.h"
+#include "server/last_resort.h"
 
 namespace sluice::server {
 namespace {
@@ -72,7 +73,7 @@ void JobRunner::work() {
     auto job = store_.begin_next();
     Status status;
     if (job && *job) {
-      status = run(std::move(**job));
+      status = run_or_fail(std::move(**job));
     } else if (!job) {
       status = tl::unexpected(std::move(job).error());
     }
@@ -121,6 +122,15 @@ void JobRunner::give_back() {
 
 Status JobRunner::put_back(const StoredJob& job, bool counts) {
   return insist([&] { return store_.put_back(job, counts); });
+}
+
+/// What is thrown in spite of everything is the end of this job, not of the server.
+Status JobRunner::run_or_fail(StoredJob job) {
+  Status status;
+  const auto thrown = thrown_by([&] { status = run(job); });
+  if (!thrown) return status;
+  log_warning("job {} failed by a defect of the server: {}", job.id, *thrown);
+  return fail_job(job, 500, openai_error({500, "the server failed at this job", "server_error"}));
 }
 
 Status JobRunner::run(StoredJob job) {

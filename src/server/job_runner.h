@@ -42,6 +42,7 @@ class JobRunner {
   void warn(const Error& error);
   void give_back();
   Status put_back(const StoredJob& job, bool counts);
+  Status run_or_fail(StoredJob job);
   Status run(StoredJob job);
   std::int64_t progress_of(const StoredJob& job) const;
   Status set_aside(StoredJob& job);

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
+#include "server/last_resort.h"
 #include "server/task_run.h"
 
 namespace sluice::server {
@@ -176,7 +178,13 @@ Status Worker::run(const std::shared_ptr<Task>& task) {
                            counts_,
                            [this]() -> const text::TokenIndex& { return token_index(); },
                            [this] { publish(); }};
-  Status status = run_task(place, *task);
+  Status status;
+  const auto thrown = thrown_by([&] { status = run_task(place, *task); });
+  if (thrown) {
+    log_warning("{} failed by a defect of the server: {}", task->id(), *thrown);
+    conversations_->drop_held();
+    status = fail(ErrorKind::number, "the server failed at this request");
+  }
   if (!status) {
     TaskEvent event = {TaskEvent::Kind::failed};
     event.error = status.error();
