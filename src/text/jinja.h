@@ -28,7 +28,8 @@ class Template {
   /// ErrorKind::model_files with the line of what is wrong or not understood.
   static Result<Template> parse(std::string_view source);
 
-  /// Renders with these names. The work, the text and how deep macros call macros are bounded.
+  /// Renders with these names. The work, the text, and the stack that it takes, a part of
+  /// kThreadStackBytes, are bounded.
   /// ErrorKind::usage with the line of what cannot be done, and with the template's own words where
   /// it raises an exception. `now`: what strftime_now() tells; without it there is no such
   /// function.

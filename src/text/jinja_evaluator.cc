@@ -13,6 +13,12 @@ constexpr std::int64_t kMostRange = 100'000;
 
 using Kind = Node::Kind;
 
+/// Where this thread's stack ends now; it grows downwards. (A local's address would not do: with
+/// sanitizers it may lie elsewhere.)
+[[gnu::always_inline]] inline std::uintptr_t stack_place() {
+  return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+}
+
 /// As strftime() writes it in the C locale, whatever the machine's is.
 Result<std::string> time_text(const std::string& format, const std::tm& time) {
   constexpr std::string_view kKnown = "aAbBdHIjmMpSyY%";
@@ -41,6 +47,9 @@ void put(Dictionary& members, const std::string& name, Value value) {
   }
 }
 
+Evaluator::Evaluator(const Dictionary& names, const std::optional<std::tm>& now)
+    : scopes_({names}), now_(now), stack_begin_(stack_place()) {}
+
 tl::unexpected<Error> Evaluator::wrong(const Node& node, std::string_view what) const {
   return fail(ErrorKind::usage, "line {}: {}", node.line, what);
 }
@@ -48,7 +57,9 @@ tl::unexpected<Error> Evaluator::wrong(const Node& node, std::string_view what) 
 Status Evaluator::step(const Node& node, std::size_t steps) {
   steps_ += steps;
   if (steps_ > kMostSteps) return wrong(node, "the template takes too long");
-  if (depth_ > kMostDepth) return wrong(node, "macros that call macros too deeply");
+  if (stack_begin_ > stack_place() + kMostStack) {
+    return wrong(node, "macros that call macros too deeply, or too deep an expression");
+  }
   return {};
 }
 
@@ -70,10 +81,10 @@ Value Evaluator::look_up(std::string_view name) const {
 }
 
 Result<Value> Evaluator::evaluate(const Node& node) {
-  const Nested nested(depth_);
   SLUICE_TRY(step(node));
   SLUICE_ASSIGN(Value value, evaluate_any(node));
   if (value.weight() > kMostWeight) return wrong(node, "a list grows beyond all bounds");
+  if (value.levels() > kMostLevels) return wrong(node, "lists in lists, too many levels of them");
   if (const Text* text = value.as_text()) SLUICE_TRY(step(node, text->size() / kBytesOfStep));
   return value;
 }

@@ -33,7 +33,6 @@ Result<Text> Renderer::render(const Node& root) {
 }
 
 Result<Renderer::Flow> Renderer::run(const Node& node) {
-  const Nested nested(depth_);
   SLUICE_TRY(step(node));
   switch (node.kind) {
     case Kind::body:
@@ -41,11 +40,9 @@ Result<Renderer::Flow> Renderer::run(const Node& node) {
     case Kind::text:
       SLUICE_TRY(write(node, Text(node.text, kTemplate)));
       return Flow::next;
-    case Kind::output: {
-      SLUICE_ASSIGN(const Value value, evaluate(*node.children[0]));
-      SLUICE_TRY(write(node, value.to_text()));
+    case Kind::output:
+      SLUICE_TRY(output(node));
       return Flow::next;
-    }
     case Kind::branch:
       return branch(node);
     case Kind::loop:
@@ -63,6 +60,11 @@ Result<Renderer::Flow> Renderer::run(const Node& node) {
     default:
       return wrong(node, "no statement");
   }
+}
+
+Status Renderer::output(const Node& node) {
+  SLUICE_ASSIGN(const Value value, evaluate(*node.children[0]));
+  return write(node, value.to_text());
 }
 
 Status Renderer::write(const Node& node, const Text& text) {

@@ -19,26 +19,32 @@ Text Text::part(std::size_t first, std::size_t count) const {
 
 Value Value::list(List value) {
   std::size_t weight = 1;
+  std::size_t levels = 0;
   bool holds_namespace = false;
   for (const Value& item : value) {
     weight += item.weight_;
+    levels = std::max(levels, item.levels_);
     holds_namespace = holds_namespace || item.holds_namespace();
   }
   Value made(Held(std::make_shared<List>(std::move(value))));
   made.weight_ = weight;
+  made.levels_ = levels + 1;
   made.holds_namespace_ = holds_namespace;
   return made;
 }
 
 Value Value::dictionary(Dictionary value) {
   std::size_t weight = 1;
+  std::size_t levels = 0;
   bool holds_namespace = false;
   for (const auto& [key, member] : value) {
     weight += member.weight_;
+    levels = std::max(levels, member.levels_);
     holds_namespace = holds_namespace || member.holds_namespace();
   }
   Value made(Held(std::make_shared<Dictionary>(std::move(value))));
   made.weight_ = weight;
+  made.levels_ = levels + 1;
   made.holds_namespace_ = holds_namespace;
   return made;
 }

@@ -73,6 +73,8 @@ class Value {
 
   /// Values inside, itself included, however often each is shared.
   std::size_t weight() const { return weight_; }
+  /// Of lists and dictionaries in each other; 0: it is none of these.
+  std::size_t levels() const { return levels_; }
 
   /// Whether a namespace is inside: such a value must not get into one, or nothing would free them.
   bool holds_namespace() const { return holds_namespace_ || as_namespace() != nullptr; }
@@ -105,6 +107,7 @@ class Value {
  private:
   Held held_;
   std::size_t weight_ = 1;
+  std::size_t levels_ = 0;
   bool holds_namespace_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "golden.h"
+#include "small_stack.h"
 #include "text/chat_jinja.h"
 #include "text/small_file.h"
 
@@ -145,13 +146,23 @@ TEST(Jinja, WhatFollowsAnAnswerIsTheRestOfTheWhole) {
   EXPECT_FALSE(render_jinja(chat_of("{{ messages[0].content }}"), request));
 }
 
+/// Rendered on a thread like those that render for clients: templates come with models, and must
+/// not take more of its stack than there is. (They are parsed on the main thread.)
+Result<jinja::Text> render_on_small_stack(const jinja::Template& parsed,
+                                          const jinja::Dictionary& names,
+                                          const std::optional<std::tm>& now = {}) {
+  Result<jinja::Text> text;
+  on_small_stack([&] { text = parsed.render(names, now); });
+  return text;
+}
+
 std::string message_of(std::string_view source) {
   const auto parsed = jinja::Template::parse(source);
   if (!parsed) {
     EXPECT_EQ(parsed.error().kind, ErrorKind::model_files);
     return parsed.error().message;
   }
-  const auto text = parsed->render({{"name", jinja::Value::text("text")}});
+  const auto text = render_on_small_stack(*parsed, {{"name", jinja::Value::text("text")}});
   if (text) return "rendered: " + text->bytes.substr(0, 100);
   EXPECT_EQ(text.error().kind, ErrorKind::usage);
   return text.error().message;
@@ -205,7 +216,7 @@ TEST(Jinja, WhatIsNotUnderstoodIsRefusedWithItsLine) {
 std::string rendered(std::string_view source, const std::optional<std::tm>& now = kNow) {
   const auto parsed = jinja::Template::parse(source);
   if (!parsed) return parsed.error().message;
-  const auto text = parsed->render({{"name", jinja::Value::text("text", 1)}}, now);
+  const auto text = render_on_small_stack(*parsed, {{"name", jinja::Value::text("text", 1)}}, now);
   return text ? text->bytes : text.error().message;
 }
 
@@ -271,12 +282,13 @@ TEST(Jinja, MacrosAreBounded) {
       "{% macro f() %}{{ g() }}{% endmacro %}{% macro g() %}{{ f() }}{% endmacro %}{{ f() }}",
       "too deeply");
   fails_with(
-      "{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(40) }}",
+      "{% macro f(n) %}{% if n %}{% for i in range(60) %}{{ f(n - 1) }}{% endfor %}{% endif %}"
+      "{% endmacro %}{{ f(3) }}",
       "too long");
   fails_with("{% macro f(a=f()) %}{% endmacro %}{{ f() }}", "too deeply");
   // Whether it is written, returned, or held by those that wait for others.
   std::string big = "{% set t = 'x' %}";
-  for (int i = 0; i < 20; ++i) big += "{% set t = t + t %}";
+  for (int i = 0; i < 22; ++i) big += "{% set t = t + t %}";
   fails_with(big + "{% macro f(n) %}{{ t }}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}",
              "becomes too long");
   fails_with(big +
@@ -315,6 +327,37 @@ TEST(Jinja, WorkIsBounded) {
   EXPECT_NE(message_of(doubled).find("beyond all bounds"), std::string::npos);
   EXPECT_NE(message_of("{% set n = namespace() %}{% set n.self = [n] %}").find("in a namespace"),
             std::string::npos);
+}
+
+/// A template that is `deep` macros deep when it writes, compares and frees the deepest list.
+std::string deep_list_in_macros(int deep) {
+  return "{% set n = namespace(x=[]) %}{% for i in range(118) %}{% set n.x = [n.x] %}{% endfor %}"
+         "{% macro f(k) %}{% if k %}{{ f(k - 1) }}{% else %}{{ [n.x] == [n.x] }}{{ [n.x]|tojson }}"
+         "{% endif %}{% endmacro %}{{ f(" +
+         std::to_string(deep) + ") }}";
+}
+
+TEST(Jinja, TheDeepestValueFitsTheSmallestStackWhereverItIsWritten) {
+  EXPECT_NE(message_of("{% set n = namespace() %}{% for i in range(30000) %}"
+                       "{% set n.x = [n.x] %}{% endfor %}")
+                .find("too many levels"),
+            std::string::npos);
+  int deep = 0;
+  std::string written;
+  while ((written = rendered(deep_list_in_macros(deep))).starts_with("True")) ++deep;
+  EXPECT_NE(written.find("too deeply"), std::string::npos) << written;
+  EXPECT_GT(deep, 5);
+}
+
+TEST(Jinja, TheDeepestJsonFitsTheSmallestStack) {
+  const std::string text = std::string(kJsonDepth, '[') + std::string(kJsonDepth, ']');
+  const auto chat = jinja::Template::parse("{{ data|tojson }}");
+  std::string written;
+  on_small_stack([&] {
+    const Json json = parse_json(text, "deep", ErrorKind::usage).value();
+    written = chat->render({{"data", jinja::Value::from_json(json, 1)}})->bytes;
+  });
+  EXPECT_EQ(written, text);
 }
 
 }  // namespace

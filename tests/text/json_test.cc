@@ -1,10 +1,9 @@
 #include "text/json.h"
 
 #include <gtest/gtest.h>
-#include <pthread.h>
 
-#include "base/thread_pool.h"
 #include "golden.h"
+#include "small_stack.h"
 
 namespace sluice::text {
 namespace {
@@ -72,28 +71,16 @@ TEST(Json, BoundsNestingAndMembers) {
 }
 
 TEST(Json, TheDeepestValueFitsTheSmallestStack) {
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-#ifdef SLUICE_SANITIZED
-  constexpr std::size_t kFrames = 8;  // the sanitizers' frames are that much larger
-#else
-  constexpr std::size_t kFrames = 1;
-#endif
-  ASSERT_EQ(pthread_attr_setstacksize(&attributes, kFrames * kThreadStackBytes), 0);
   std::string result;
-  pthread_t thread;
-  const auto work = [](void* out) -> void* {
+  const auto work = [&result] {
     std::string text;
     for (std::size_t i = 0; i < kJsonDepth / 2; ++i) text += "{\"a\":[";
     for (std::size_t i = 0; i < kJsonDepth / 2; ++i) text += "]}";
     const Json value = parse(text).value();
     const Json copy = value;
-    *static_cast<std::string*>(out) = python_json(copy, JsonForm::compact_sorted);
-    return nullptr;
+    result = python_json(copy, JsonForm::compact_sorted);
   };
-  ASSERT_EQ(pthread_create(&thread, &attributes, work, &result), 0);
-  pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
+  on_small_stack(work);
   EXPECT_EQ(result.substr(0, 12), "{\"a\":[{\"a\":[");
 }
 
