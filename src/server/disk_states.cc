@@ -165,9 +165,9 @@ std::optional<DiskStates::Found> DiskStates::find(std::span<const std::int32_t> 
     const std::string name =
         name_of(StateKind::conversation, hash_of_ids(ids.first(length), adapter));
     const auto found = files_.find(name);
-    if (found != files_.end() && found->second.head && found->second.head->ids == length) {
-      return Found{name, length};
-    }
+    if (found == files_.end() || !found->second.head || found->second.head->ids != length) continue;
+    // Another file of this length may have logits and this one none.
+    if (length < ids.size() || found->second.head->logits > 0) return Found{name, length};
   }
   return std::nullopt;
 }

@@ -77,6 +77,19 @@ TEST_F(WritingStates, APartOfAPromptGoesOnAfterARestart) {
   }
 }
 
+TEST_F(WritingStates, APromptThatIsAnEarlierAnswerIsNotTakenForOneWithLogits) {
+  const Ids answered = numbered(20, 100);
+  const auto all = open();
+  EXPECT_EQ(read(*all, Ids(answered.begin(), answered.begin() + 12)), 0u);
+  ASSERT_TRUE(engine_->feed(all->sequence(), std::span(answered).subspan(12), {}));
+  all->held() = answered;
+  all->keep({});
+  all->flush();
+  EXPECT_EQ(read(*all, numbered(20, 500)), 0u) << "as long, and with logits";
+  EXPECT_EQ(read(*all, answered), 12u);
+  EXPECT_EQ(read(*all, answered), 20u);
+}
+
 TEST_F(WritingStates, APromptOnDiskHasNoPartsThere) {
   options_.memory = 0;  // each part is written before the next one is read
   const auto all = open();
