@@ -30,7 +30,7 @@ bool AnswerMachine::push(std::int32_t id,
   if (is_text && log_probability) pending_.push_back({read_, std::move(*log_probability)});
   if (parser_) {
     for (const AnswerEvent& event : parser_->push(id)) on_event(event);
-    over_ = over_ || parser_->ended();
+    if (parser_->ended()) end_answer();
   } else {
     on_text(characters_.push(id));
   }
@@ -46,10 +46,8 @@ Finish AnswerMachine::finish(FinishReason reason) {
     } else {
       on_text(characters_.finish());
     }
-    if (!over_) end_text();
-    release_log_probabilities(true);
+    end_answer();
   }
-  over_ = true;
   if (cut) return Finish::length;
   return calls_ > 0 ? Finish::tool_calls : Finish::stop;
 }
@@ -104,6 +102,14 @@ void AnswerMachine::on_text(std::string_view text) {
   over_ = true;
   release_log_probabilities(false);
   pending_.clear();  // of the stop string
+}
+
+/// Nothing follows: what is held back is no stop string.
+void AnswerMachine::end_answer() {
+  if (over_) return;
+  end_text();
+  release_log_probabilities(true);
+  over_ = true;
 }
 
 /// What is held back is no stop string: something else than text follows.

@@ -70,6 +70,7 @@ class AnswerMachine {
   void on_event(const text::AnswerEvent& event);
   void on_text(std::string_view text);
   void on_call(const text::AnswerEvent& event);
+  void end_answer();
   void end_text();
   void emit(std::string text);
   void release_log_probabilities(bool all);

@@ -138,6 +138,42 @@ TEST(AnswerMachine, StopsBeforeAStopStringHoweverItIsCut) {
   }
 }
 
+TEST(AnswerMachine, WhatMightHaveBeenAStopStringIsShownWhenTheFormatEndsTheAnswer) {
+  const struct {
+    const Tokenizer& words;
+    text::ChatFormat format;
+    std::string begin, end;
+  } cases[] = {
+      {tokenizer(), *text::ChatFormat::detect(tokenizer()), "<|open|>response<|sep|>",
+       "<|open|>message role=\"user\"<|sep|>"},
+      {channel_tokenizer(), text::ChatFormat(text::ChatFormat::Kind::harmony),
+       "<|channel|>final<|message|>", "<|start|>user<|message|>"},
+      {other_tokenizer(), text::ChatFormat(text::ChatFormat::Kind::chatml), "", "<|im_end|>"},
+  };
+  for (const auto& each : cases) {
+    SCOPED_TRACE(each.end);
+    AnswerForm form = form_with({"END"});
+    form.chat = each.format;
+    form.thinking = false;
+    const auto ids =
+        *each.words.encode(each.begin + "The EN" + each.end, Tokenizer::Special::as_control);
+    AnswerMachine machine = *AnswerMachine::create(each.words, form);
+    WholeChoice whole;
+    bool over = false;
+    for (const std::int32_t id : ids) {
+      over = !machine.push(id, text::TokenLogProbability{id, -1.0f});
+      if (over) break;
+    }
+    EXPECT_TRUE(over);
+    EXPECT_EQ(machine.finish(engine::FinishReason::stopped), Finish::stop);
+    for (const AnswerStep& step : machine.take()) whole.add(step);
+    EXPECT_EQ(whole.joined(AnswerBlock::Kind::text), "The EN");
+    std::string tokens;
+    for (const auto& token : whole.log_probabilities) tokens += each.words.bytes_of(token.id);
+    EXPECT_EQ(tokens, "The EN");
+  }
+}
+
 TEST(AnswerMachine, StopStringsAreForTheTextOnly) {
   const Seen seen = read(encode(kAnswer), form_with({"w\u00e4gen", "M\u00fcnchen"}), false);
   EXPECT_EQ(seen.reasoning, "First, w\u00e4gen \U0001F642.");
