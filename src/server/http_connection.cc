@@ -194,10 +194,9 @@ void HttpConnection::fail() {
 
 bool HttpConnection::is_gone() {
   if (over_) return true;
-  char byte = 0;
-  const ssize_t count = ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  const bool nothing_yet = count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-  if (count <= 0 && !nothing_yet) over_ = true;
+  // To look for what can be read is not enough: bytes that nobody has read lie before the end.
+  pollfd ended = {socket_, POLLRDHUP, 0};
+  if (::poll(&ended, 1, 0) > 0) over_ = (ended.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
   return over_;
 }
 

@@ -86,6 +86,24 @@ TEST_P(ALeavingClient, StopsTheEngineWithinALayer) {
 INSTANTIATE_TEST_SUITE_P(Phases, ALeavingClient, ::testing::Values("prefill", "decode"),
                          [](const auto& phase) { return std::string(phase.param); });
 
+TEST(AClientThatLeaves, IsSeenToLeaveBehindWhatNobodyHasRead) {
+  const auto server = start_slow({}, std::chrono::microseconds(500));
+  const int port = server->port();
+  for (const std::string& more : {std::string("\r\n"), wire("GET", "/health")}) {
+    const int before = left(port);
+    {
+      Client client(port);
+      TestJson whole = request();
+      whole["stream"] = false;
+      client.write(wire("POST", "/v1/completions", whole.dump()));
+      while (status_of(port)["phase"] != "decode") continue;
+      client.write(more);
+    }
+    while (status_of(port)["phase"] != "idle" && left(port) == before) continue;
+    EXPECT_EQ(left(port), before + 1) << more;
+  }
+}
+
 /// A prompt of some 150 tokens.
 TestJson long_request() {
   std::string text;
