@@ -6,12 +6,11 @@
 namespace sluice::server {
 namespace {
 
-/// A piece of a message, with the hint about caching that Sluice does not need: what a request
-/// shares with earlier ones is found without it.
+/// The type of a piece of a message.
 ApiResult<std::string> block_type(Fields& fields) {
   SLUICE_ASSIGN(const auto type, fields.text("type"));
   if (!type) return refuse(fields.name_of("type"), "is missing");
-  SLUICE_TRY(fields.only("cache_control", {Json{{"type", "ephemeral"}}}));
+  SLUICE_TRY(read_cache_control(fields));
   return *type;
 }
 
@@ -140,6 +139,18 @@ class MessageReader {
 };
 
 }  // namespace
+
+ApiStatus read_cache_control(Fields& fields) {
+  const Json* const control = fields.get("cache_control");
+  if (control == nullptr) return {};
+  const std::string name = fields.name_of("cache_control");
+  if (!control->is_object()) return refuse(name, "must be an object");
+  Fields inner(*control, name);
+  SLUICE_ASSIGN(const auto type, inner.text("type"));
+  if (type != "ephemeral") return refuse(inner.name_of("type"), "must be \"ephemeral\"");
+  SLUICE_TRY(inner.only("ttl", {"5m", "1h"}));
+  return inner.finish();
+}
 
 ApiResult<Json> read_anthropic_messages(Fields& fields) {
   Json messages = Json::array();

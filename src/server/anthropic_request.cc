@@ -19,7 +19,7 @@ ApiResult<Json> read_tool(const Json& tool, const std::string& where) {
   if (!tool.is_object()) return refuse(where, "must be an object");
   Fields fields(tool, where);
   SLUICE_TRY(fields.only("type", {"custom"}));
-  SLUICE_TRY(fields.only("cache_control", {Json{{"type", "ephemeral"}}}));
+  SLUICE_TRY(read_cache_control(fields));
   SLUICE_ASSIGN(const auto name, fields.text("name"));
   SLUICE_ASSIGN(const auto description, fields.text("description"));
   const Json* const schema = fields.get("input_schema");

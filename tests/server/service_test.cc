@@ -216,6 +216,35 @@ TEST_F(TheServer, TakesToolsOfOneNameOnceFromAnthropicsClients) {
   EXPECT_NE(answer.body.find("another tool has the name"), std::string::npos) << answer.body;
 }
 
+TestJson message_with(const TestJson& block, const TestJson& more = TestJson::object()) {
+  const TestJson turn = {{"role", "user"}, {"content", TestJson::array({block})}};
+  TestJson body = {{"model", "k3-nano"}, {"max_tokens", 8}, {"messages", TestJson::array({turn})}};
+  body.update(more);
+  return body;
+}
+
+TEST_F(TheServer, TakesHintsAboutCaching) {
+  const auto answered = [](const TestJson& hint) {
+    TestJson body = message_with({{"type", "text"}, {"text", "A whale?"}, {"cache_control", hint}});
+    body["system"] = {{{"type", "text"}, {"text", "Short."}, {"cache_control", hint}}};
+    body["tools"] = {
+        {{"name", "get"}, {"input_schema", {{"type", "object"}}}, {"cache_control", hint}}};
+    return post(port(), "/v1/messages", body);
+  };
+  for (const TestJson& good :
+       {TestJson{{"type", "ephemeral"}}, TestJson{{"type", "ephemeral"}, {"ttl", "5m"}},
+        TestJson{{"type", "ephemeral"}, {"ttl", "1h"}}, TestJson()}) {
+    EXPECT_EQ(answered(good).status, 200) << good;
+  }
+  for (const TestJson& bad : {TestJson{{"type", "eternal"}}, TestJson{{"ttl", "5m"}},
+                              TestJson("ephemeral"), TestJson{{"type", "ephemeral"}, {"ttl", "2h"}},
+                              TestJson{{"type", "ephemeral"}, {"x", 1}}}) {
+    const Answered refused = answered(bad);
+    EXPECT_EQ(refused.status, 400) << bad;
+    EXPECT_NE(refused.body.find("cache_control"), std::string::npos) << refused.body;
+  }
+}
+
 TEST_F(TheServer, APromptBeyondTheContextIsRefused) {
   std::string text;
   for (int i = 0; i < 5000; ++i) text += "word ";
