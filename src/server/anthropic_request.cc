@@ -136,7 +136,7 @@ ApiStatus read_settings(Fields& fields, MessagesRequest& request) {
   text::SamplingOptions& sampling = request.generation.sampling;
   SLUICE_ASSIGN(const auto temperature, fields.number("temperature", 0, 1));
   if (temperature) sampling.temperature = static_cast<float>(*temperature);
-  SLUICE_ASSIGN(const auto top_p, fields.number("top_p", 1e-9, 1));
+  SLUICE_ASSIGN(const auto top_p, fields.number("top_p", 0, 1));
   if (top_p) sampling.top_p = static_cast<float>(*top_p);
   SLUICE_ASSIGN(const auto top_k, fields.integer("top_k", 0, INT32_MAX));
   if (top_k) sampling.top_k = static_cast<int>(*top_k);

@@ -41,7 +41,7 @@ ApiStatus read_sampling(Fields& fields, const ServedModel& model, text::Sampling
   };
   SLUICE_ASSIGN(const auto temperature, fields.number("temperature", 0, 2));
   take(temperature, sampling.temperature);
-  SLUICE_ASSIGN(const auto top_p, fields.number("top_p", 1e-9, 1));
+  SLUICE_ASSIGN(const auto top_p, fields.number("top_p", 0, 1));
   take(top_p, sampling.top_p);
   SLUICE_ASSIGN(const auto min_p, fields.number("min_p", 0, 1));
   take(min_p, sampling.min_p);

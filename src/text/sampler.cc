@@ -45,8 +45,8 @@ Status validate(const SamplingOptions& options) {
   if (options.top_k < 0) {
     return fail(ErrorKind::usage, "top_k must be 0 (all tokens) or more, not {}", options.top_k);
   }
-  if (!in(options.top_p, 0, 1) || options.top_p == 0) {
-    return fail(ErrorKind::usage, "top_p must be above 0 and at most 1, not {}", options.top_p);
+  if (!in(options.top_p, 0, 1)) {
+    return fail(ErrorKind::usage, "top_p must be from 0 to 1, not {}", options.top_p);
   }
   if (!in(options.min_p, 0, 1)) {
     return fail(ErrorKind::usage, "min_p must be from 0 to 1, not {}", options.min_p);
@@ -152,8 +152,9 @@ void Sampler::keep_top_k() {
   std::sort(candidates_.begin(), candidates_.end(), before);  // sums need a fixed order
 }
 
-// Takes candidates off a heap, likeliest first, until they have the probability asked for. For the
-// few that are left of a large vocabulary this costs a fraction of sorting it.
+// Takes candidates off a heap, likeliest first, until they have the probability asked for: one at
+// least, for a top_p of 0. For the few that are left of a large vocabulary this costs a fraction of
+// sorting it.
 void Sampler::keep_top_p() {
   if (options_.top_p >= 1) return;
   double total = 0;
@@ -165,7 +166,7 @@ void Sampler::keep_top_p() {
   const double wanted = static_cast<double>(options_.top_p) * total;
   double sum = 0;
   auto kept = candidates_.end();
-  while (kept != candidates_.begin() && sum < wanted) {
+  while (kept != candidates_.begin() && (kept == candidates_.end() || sum < wanted)) {
     std::pop_heap(candidates_.begin(), kept, behind);
     --kept;
     sum += weight(*kept);

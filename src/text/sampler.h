@@ -21,9 +21,10 @@ struct SamplingOptions {
   bool greedy = false;       ///< always the highest logit; the filters are not looked at
   float temperature = 1.0f;  ///< >= 0; logits are divided by it; 0 is greedy
   int top_k = 0;             ///< keep the k highest logits, 0: all
-  float top_p = 1.0f;  ///< in (0, 1]; keep the fewest tokens that together have this probability
-  float min_p = 0.0f;  ///< in [0, 1]; drop what is less likely than this times the likeliest
-  std::uint64_t seed = 0;                                 ///< of the random numbers
+  float top_p = 1.0f;      ///< in [0, 1]; keep the fewest tokens, but one, that together have this
+                           ///< probability
+  float min_p = 0.0f;      ///< in [0, 1]; drop what is less likely than this times the likeliest
+  std::uint64_t seed = 0;  ///< of the random numbers
   std::vector<std::pair<std::int32_t, float>> bias = {};  ///< by token id
   float presence_penalty = 0;
   float frequency_penalty = 0;

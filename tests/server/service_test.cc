@@ -144,7 +144,7 @@ TEST_F(TheServer, WhatIsNotSupportedIsRefusedByName) {
   const std::vector<std::pair<TestJson, std::string>> cases = {
       {{{"temperature", 3}}, "temperature"},
       {{{"temperature", "hot"}}, "temperature"},
-      {{{"top_p", 0}}, "top_p"},
+      {{{"top_p", -0.1}}, "top_p"},
       {{{"n", 0}}, "n"},
       {{{"n", 17}}, "n"},
       {{{"stop", ""}}, "stop"},
@@ -243,6 +243,16 @@ TEST_F(TheServer, TakesHintsAboutCaching) {
     EXPECT_EQ(refused.status, 400) << bad;
     EXPECT_NE(refused.body.find("cache_control"), std::string::npos) << refused.body;
   }
+}
+
+TEST_F(TheServer, ATopPOfZeroLeavesTheLikeliestTokenAlone) {
+  const TestJson sampled = {{"temperature", 1}, {"top_p", 0}};
+  EXPECT_EQ(text_of(post(port(), "/v1/completions", complete(kPrompt, sampled))),
+            text_of(post(port(), "/v1/completions", complete(kPrompt, {{"temperature", 0}}))));
+  const TestJson text = {{"type", "text"}, {"text", "A whale?"}};
+  EXPECT_EQ(
+      post(port(), "/v1/messages", message_with(text, sampled)).json()["content"],
+      post(port(), "/v1/messages", message_with(text, {{"temperature", 0}})).json()["content"]);
 }
 
 TEST_F(TheServer, APromptBeyondTheContextIsRefused) {

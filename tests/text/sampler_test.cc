@@ -107,6 +107,11 @@ TEST(Sampler, TopPCountsWhatTopKLeft) {
   EXPECT_EQ(counts[0], 1'000u);
 }
 
+TEST(Sampler, ATopPOfZeroKeepsOne) {
+  EXPECT_EQ(count(make({.top_p = 0.0f}), kLogits, 1'000)[2], 1'000u);
+  EXPECT_EQ(count(make({.top_p = 0.0f}), {1, 1, 1}, 1'000)[0], 1'000u);
+}
+
 TEST(Sampler, GreedyIsTheHighestLogitWithTheLowestId) {
   for (const SamplingOptions& options : {SamplingOptions{.greedy = true, .temperature = 2.0f},
                                          SamplingOptions{.temperature = 0.0f}}) {
@@ -190,7 +195,7 @@ TEST(Sampler, RefusesOptionsByName) {
     EXPECT_TRUE(refused({.min_p = bad}, "min_p")) << bad;
   }
   EXPECT_TRUE(refused({.top_k = -1}, "top_k"));
-  EXPECT_TRUE(refused({.top_p = 0.0f}, "top_p"));
+  EXPECT_TRUE(refused({.top_p = -0.01f}, "top_p"));
   EXPECT_TRUE(refused({.top_p = 1.01f}, "top_p"));
   EXPECT_TRUE(refused({.min_p = 1.01f}, "min_p"));
   EXPECT_TRUE(validate({}));
