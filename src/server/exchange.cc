@@ -24,7 +24,9 @@ void Exchange::send(int status, std::string_view type, std::string_view body, He
 void Exchange::send_json(const text::Json& json) { send(200, kJsonType, to_line(json)); }
 
 void Exchange::send_error(const ApiError& error) {
-  const bool anthropic = route_ == kMessagesPath;
+  const std::string_view path = request_.path;
+  const bool anthropic = path.starts_with(kMessagesPath) &&
+                         (path.size() == kMessagesPath.size() || path[kMessagesPath.size()] == '/');
   send(error.status, kJsonType, anthropic ? anthropic_error(error) : openai_error(error),
        error.headers);
 }

@@ -255,6 +255,18 @@ TEST_F(TheServer, ATopPOfZeroLeavesTheLikeliestTokenAlone) {
       post(port(), "/v1/messages", message_with(text, {{"temperature", 0}})).json()["content"]);
 }
 
+TEST_F(TheServer, ErrorsAreInTheWordsOfTheApiThatWasAsked) {
+  for (const char* path : {"/v1/messages", "/v1/messages/batches", "/v1/messages/count_tokens"}) {
+    const TestJson error = get(port(), path).json();
+    EXPECT_EQ(error.value("type", ""), "error") << error;
+    EXPECT_TRUE(error["error"]["message"].is_string()) << error;
+  }
+  EXPECT_EQ(get(port(), "/v1/messages/batches").json()["error"]["type"], "not_found_error");
+  for (const char* path : {"/v1/messagesx", "/v1/chat/completions"}) {
+    EXPECT_FALSE(get(port(), path).json().contains("type"));
+  }
+}
+
 TEST_F(TheServer, APromptBeyondTheContextIsRefused) {
   std::string text;
   for (int i = 0; i < 5000; ++i) text += "word ";
