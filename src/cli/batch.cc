@@ -215,8 +215,7 @@ class Batch final : public Command {
       if (!event) continue;
       if (event->kind == Kind::done) {
         return results.add(server::batch_result(
-            id, name, 200,
-            server::to_line(asked->writer->whole(collector.choices(), event->usage))));
+            id, name, 200, asked->writer->whole_line(collector.choices(), event->usage)));
       }
       if (event->kind == Kind::failed) return fail_one(*event->error, id, name, results);
       collector.add(*event);

@@ -44,8 +44,8 @@ class AnswerWriter {
   /// Shows that the server lives while nothing is written.
   virtual std::string heartbeat() { return ": working\n\n"; }
 
-  /// The same as one object.
-  virtual text::Json whole(const std::vector<WholeChoice>& choices, const Usage& usage) = 0;
+  /// The same as one object, in a line of JSON.
+  virtual std::string whole_line(const std::vector<WholeChoice>& choices, const Usage& usage) = 0;
   /// An error without a stream.
   virtual std::string error(const ApiError& error) const = 0;
 };

@@ -174,7 +174,7 @@ void Answering::collect(Exchange& exchange, const std::shared_ptr<Task>& task,
     if (exchange.connection().is_gone()) return drop(task);
     for (const TaskEvent& event : events) {
       if (event.kind == TaskEvent::Kind::done) {
-        exchange.send_json(writer.whole(collector.choices(), event.usage));
+        exchange.send(200, kJsonType, writer.whole_line(collector.choices(), event.usage));
         return answered(*task, event);
       }
       if (event.kind == TaskEvent::Kind::failed) {

@@ -89,14 +89,14 @@ class MessagesWriter final : public AnswerWriter {
   std::string heartbeat() override { return server_sent({{"type", "ping"}}, "ping"); }
   std::string error(const ApiError& error) const override { return anthropic_error(error); }
 
-  Json whole(const std::vector<WholeChoice>& choices, const Usage& usage) override {
+  std::string whole_line(const std::vector<WholeChoice>& choices, const Usage& usage) override {
     const WholeChoice& choice = choices[0];
     Json message = frame();
     for (const AnswerBlock& block : choice.blocks) message["content"].push_back(content(block));
     message["stop_reason"] = stop_reason(choice.finish, choice.stop_string);
     if (!choice.stop_string.empty()) message["stop_sequence"] = choice.stop_string;
     message["usage"] = usage_of(usage);
-    return message;
+    return to_line(message);
   }
 
  private:

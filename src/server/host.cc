@@ -8,6 +8,7 @@
 #include "base/memory_info.h"
 #include "engine/engine.h"
 #include "engine/model_text.h"
+#include "server/openai_common.h"
 #include "store/checksum.h"
 #include "text/stop_ids.h"
 
@@ -22,13 +23,19 @@ constexpr std::uint64_t kAnswerBytes = kMiB;
 // Of all requests that wait. One of the largest that there may be takes most of it.
 constexpr std::uint64_t kGrammarBytes = 3 * kMiB;
 
+/// Room for what an answer tells of its tokens: all that can be asked of a short context.
+std::uint64_t room_for_told(std::size_t context) {
+  return std::min(kMostToldBytes, context * told_bytes(kMostLikeliest));
+}
+
 /// What the host itself may hold beside the engine, in bytes.
 std::uint64_t own_bytes(std::size_t context, std::size_t vocabulary) {
   const std::uint64_t parsing =
       2 * most_body_bytes(context) + most_body_values(context) * kValueBytes;  // one at a time
   const std::uint64_t sampling = vocabulary * 12;
   return Worker::memory_bytes() + parsing + sampling + kAnswerBytes + kGrammarBytes +
-         text::TokenIndex::most_bytes(vocabulary) + text::TokenConstraint::most_bytes(vocabulary);
+         room_for_told(context) + text::TokenIndex::most_bytes(vocabulary) +
+         text::TokenConstraint::most_bytes(vocabulary);
 }
 
 std::uint64_t saved_state_bytes(const HostOptions& options) {
@@ -167,6 +174,7 @@ Result<std::unique_ptr<Host>> Host::start(HostOptions options) {
   model.context = parts->engine->options().context;
   model.vocabulary = std::min(shape.vocabulary, parts->tokenizer.vocabulary());
   model.grammars = &parts->grammars;
+  model.told_bytes = room_for_told(model.context);
   model.created = static_cast<std::int64_t>(std::time(nullptr));
   SLUICE_ASSIGN(parts->worker,
                 Worker::start(*parts->engine, parts->tokenizer, parts->metrics, std::move(work)));

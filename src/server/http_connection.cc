@@ -161,9 +161,13 @@ void HttpConnection::finish(HttpRequest& request) {
 void HttpConnection::respond(const HttpRequest& request, int status, Headers headers,
                              std::string_view body) {
   std::string response = response_head(status, headers, request.keep_alive, body.size());
-  if (request.method != "HEAD") response += body;
   responds_ = true;
+  if (request.method == "HEAD") return write(response);
+  // What is small goes in one packet; what is large is not copied for that.
+  constexpr std::size_t kSmall = std::size_t{64} << 10;
+  if (body.size() <= kSmall) return write(response.append(body));
   write(response);
+  write(body);
 }
 
 void HttpConnection::begin_stream(const HttpRequest& request, int status, Headers headers) {

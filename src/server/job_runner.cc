@@ -212,7 +212,7 @@ Status JobRunner::run_task(StoredJob& job, const std::shared_ptr<Task>& task,
     }
     for (const TaskEvent& event : events) {
       if (event.kind == TaskEvent::Kind::done) {
-        SLUICE_TRY(finish(job, to_line(writer.whole(collector.choices(), event.usage))));
+        SLUICE_TRY(finish(job, writer.whole_line(collector.choices(), event.usage)));
         worker_.forget(*task);
         return {};
       }

@@ -28,6 +28,27 @@ Json usage_of(const Usage& usage) {
           {"completion_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}}};
 }
 
+// What an answer tells of one token, roughly.
+constexpr std::size_t kTokenBytes = 80;
+
+/// The beginning of an object, to which more is added.
+void add_members(std::string& line, const Json& object) {
+  line += to_line(object);
+  line.pop_back();
+}
+
+/// A list, item by item: of a long answer's tokens there is never a tree.
+template <class MakeItem>
+void add_list(std::string& line, const std::vector<TokenLogProbability>& tokens,
+              MakeItem make_item) {
+  line += '[';
+  for (const TokenLogProbability& token : tokens) {
+    if (&token != tokens.data()) line += ',';
+    line += to_line(make_item(token));
+  }
+  line += ']';
+}
+
 /// What both shapes share: who answers, and the frame around choices.
 class OpenAiWriter : public AnswerWriter {
  public:
@@ -72,6 +93,25 @@ class OpenAiWriter : public AnswerWriter {
     return server_sent(chunk);
   }
 
+  /// The whole answer around its choices, each of which `add_choice(line, number)` appends.
+  template <class AddChoice>
+  std::string line_of(const std::vector<WholeChoice>& choices, const Usage& usage,
+                      AddChoice add_choice) const {
+    std::size_t told = 0;
+    for (const WholeChoice& choice : choices) {
+      for (const auto& token : choice.log_probabilities) told += 1 + token.likeliest.size();
+    }
+    std::string line;
+    line.reserve(told * kTokenBytes);  // or the text would be there twice while it grows
+    add_members(line, frame(false));
+    line += R"(,"choices":[)";
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      if (i > 0) line += ',';
+      add_choice(line, i);
+    }
+    return line.append(R"(],"usage":)").append(to_line(usage_of(usage))).append("}");
+  }
+
   std::string token_text(std::int32_t id) const { return model_.tokenizer->piece(id); }
 
   const ServedModel& model_;
@@ -112,18 +152,20 @@ class ChatWriter final : public OpenAiWriter {
     return chunk_of(std::move(next));
   }
 
-  Json whole(const std::vector<WholeChoice>& choices, const Usage& usage) override {
-    Json answer = frame(false);
-    Json& list = answer["choices"] = Json::array();
-    for (std::size_t i = 0; i < choices.size(); ++i) {
-      Json each = {{"index", i}, {"message", message_of(choices[i])}};
-      each["logprobs"] =
-          has_log_probabilities_ ? logprobs_of(choices[i].log_probabilities) : Json();
-      each["finish_reason"] = name_of(choices[i].finish);
-      list.push_back(std::move(each));
-    }
-    answer["usage"] = usage_of(usage);
-    return answer;
+  std::string whole_line(const std::vector<WholeChoice>& choices, const Usage& usage) override {
+    return line_of(choices, usage, [&](std::string& line, std::size_t i) {
+      add_members(line, {{"index", i}, {"message", message_of(choices[i])}});
+      line += R"(,"logprobs":)";
+      if (has_log_probabilities_) {
+        line += R"({"content":)";
+        add_list(line, choices[i].log_probabilities,
+                 [&](const TokenLogProbability& token) { return told_of(token); });
+        line += R"(,"refusal":null})";
+      } else {
+        line += "null";
+      }
+      line.append(R"(,"finish_reason":")").append(name_of(choices[i].finish)).append("\"}");
+    });
   }
 
  private:
@@ -187,14 +229,16 @@ class ChatWriter final : public OpenAiWriter {
     return {{"token", token_text(id)}, {"logprob", value}, {"bytes", std::move(bytes)}};
   }
 
+  Json told_of(const TokenLogProbability& token) const {
+    Json told = token_of(token.id, token.value);
+    Json& top = told["top_logprobs"] = Json::array();
+    for (const auto& [id, value] : token.likeliest) top.push_back(token_of(id, value));
+    return told;
+  }
+
   Json logprobs_of(const std::vector<TokenLogProbability>& tokens) const {
     Json content = Json::array();
-    for (const TokenLogProbability& token : tokens) {
-      Json each = token_of(token.id, token.value);
-      Json& top = each["top_logprobs"] = Json::array();
-      for (const auto& [id, value] : token.likeliest) top.push_back(token_of(id, value));
-      content.push_back(std::move(each));
-    }
+    for (const TokenLogProbability& token : tokens) content.push_back(told_of(token));
     return {{"content", std::move(content)}, {"refusal", nullptr}};
   }
 };
@@ -226,21 +270,19 @@ class CompletionWriter final : public OpenAiWriter {
     return chunk_of(std::move(next));
   }
 
-  Json whole(const std::vector<WholeChoice>& choices, const Usage& usage) override {
-    Json answer = frame(false);
-    Json& list = answer["choices"] = Json::array();
-    for (std::size_t i = 0; i < choices.size(); ++i) {
+  std::string whole_line(const std::vector<WholeChoice>& choices, const Usage& usage) override {
+    return line_of(choices, usage, [&](std::string& line, std::size_t i) {
       std::string text = echo_.empty() ? "" : echo_[i / answers_per_prompt_];
       text += choices[i].joined(AnswerBlock::Kind::text);
-      Json each = choice(i, std::move(text));
+      add_members(line, {{"text", std::move(text)}, {"index", i}});
+      line += R"(,"logprobs":)";
       if (has_log_probabilities_) {
-        each["logprobs"] = logprobs_of(choices[i].log_probabilities, written_[i]);
+        add_logprobs(line, choices[i].log_probabilities);
+      } else {
+        line += "null";
       }
-      each["finish_reason"] = name_of(choices[i].finish);
-      list.push_back(std::move(each));
-    }
-    answer["usage"] = usage_of(usage);
-    return answer;
+      line.append(R"(,"finish_reason":")").append(name_of(choices[i].finish)).append("\"}");
+    });
   }
 
  private:
@@ -253,6 +295,33 @@ class CompletionWriter final : public OpenAiWriter {
             {"finish_reason", nullptr}};
   }
 
+  static Json value_of(const TokenLogProbability& token) {
+    return token.value != text::kNoLogProbability ? Json(token.value) : Json();
+  }
+
+  Json top_of(const TokenLogProbability& token) const {
+    if (token.value == text::kNoLogProbability) return {};
+    Json top = Json::object();
+    for (const auto& [id, value] : token.likeliest) top[token_text(id)] = value;
+    return top;
+  }
+
+  /// As logprobs_of(), of a whole answer.
+  void add_logprobs(std::string& line, const std::vector<TokenLogProbability>& tokens) const {
+    line += R"({"tokens":)";
+    add_list(line, tokens, [&](const auto& token) { return Json(token_text(token.id)); });
+    line += R"(,"token_logprobs":)";
+    add_list(line, tokens, [&](const auto& token) { return value_of(token); });
+    line += R"(,"top_logprobs":)";
+    add_list(line, tokens, [&](const auto& token) { return top_of(token); });
+    line += R"(,"text_offset":)";
+    std::size_t offset = 0;
+    add_list(line, tokens, [&](const auto& token) {
+      return Json(std::exchange(offset, offset + model_.tokenizer->bytes_of(token.id).size()));
+    });
+    line += '}';
+  }
+
   /// `offset`: bytes of the answer's tokens before these; moves on.
   Json logprobs_of(const std::vector<TokenLogProbability>& tokens, std::size_t& offset) const {
     Json names = Json::array();
@@ -261,11 +330,8 @@ class CompletionWriter final : public OpenAiWriter {
     Json offsets = Json::array();
     for (const TokenLogProbability& token : tokens) {
       names.push_back(token_text(token.id));
-      const bool known = token.value != text::kNoLogProbability;
-      values.push_back(known ? Json(token.value) : Json());
-      Json top = known ? Json::object() : Json();
-      for (const auto& [id, value] : token.likeliest) top[token_text(id)] = value;
-      tops.push_back(std::move(top));
+      values.push_back(value_of(token));
+      tops.push_back(top_of(token));
       offsets.push_back(offset);
       offset += model_.tokenizer->bytes_of(token.id).size();
     }

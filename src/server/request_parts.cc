@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/size.h"
+
 namespace sluice::server {
 
 ApiResult<std::uint32_t> read_model(Fields& fields, const ServedModel& model) {
@@ -39,6 +41,22 @@ ApiResult<std::size_t> room_after(std::size_t prompt, std::optional<std::int64_t
   }
   const std::size_t left = model.context - prompt;
   return wanted ? std::min(left, static_cast<std::size_t>(*wanted)) : left;
+}
+
+ApiStatus check_answer_room(const Generation& generation, bool stream, const ServedModel& model,
+                            const std::string& field) {
+  if (stream || !generation.log_probabilities) return {};
+  std::size_t tokens = generation.prompts.size() * generation.max_new;
+  if (generation.prompt_log_probabilities) {
+    for (const auto& prompt : generation.prompts) tokens += prompt.size();
+  }
+  tokens *= generation.choices;
+  const std::uint64_t bytes = tokens * told_bytes(*generation.log_probabilities);
+  if (bytes <= model.told_bytes) return {};
+  return refuse(field,
+                "of up to {} tokens would take {}, and there is room for {}; ask for less of each "
+                "token, for fewer tokens or choices, or for a stream",
+                tokens, format_size(bytes), format_size(model.told_bytes));
 }
 
 ApiStatus add_conversation(const text::ChatRequest& chat, std::optional<std::int64_t> max_new,

@@ -14,6 +14,11 @@
 
 namespace sluice::server {
 
+/// What an answer holds and then writes of one token, with so many of the likeliest: some 80 bytes
+/// of text for each, before that a pair of numbers.
+constexpr std::uint64_t told_bytes(std::size_t likeliest) { return (1 + likeliest) * 128; }
+inline constexpr std::uint64_t kMostToldBytes = std::uint64_t{8} << 20;
+
 struct ServedModel {
   std::string name;                   ///< "k3-nano"
   std::vector<std::string> adapters;  ///< names of those that requests may ask for, too
@@ -24,7 +29,8 @@ struct ServedModel {
   std::size_t context = 0;                 ///< positions: prompt and answer together
   std::size_t vocabulary = 0;
   const GrammarRoom* grammars = nullptr;
-  std::int64_t created = 0;  ///< when it was loaded, seconds since 1970
+  std::uint64_t told_bytes = kMostToldBytes;  ///< of an answer's tokens, if it comes as a whole
+  std::int64_t created = 0;                   ///< when it was loaded, seconds since 1970
   std::vector<DriveLimit> drive_limits;
 
   /// What a request of this name is computed with: an adapter, counted from 1, or 0: the model as

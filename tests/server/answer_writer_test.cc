@@ -55,7 +55,7 @@ TEST(AnswerWriters, KeepTheDigitsOfLongNumbers) {
   WholeChoice choice;
   choice.blocks.push_back({AnswerBlock::Kind::call, arguments, "f\xff", "toolu_1"});
   const ServedModel model = served();
-  const std::string whole = to_line(anthropic_writer(model)->whole({choice}, {}));
+  const std::string whole = anthropic_writer(model)->whole_line({choice}, {});
   EXPECT_NE(whole.find("\"name\":\"f\uFFFD\",\"input\":" + arguments + "}"), std::string::npos)
       << whole;
 }

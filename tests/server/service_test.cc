@@ -193,6 +193,31 @@ TEST_F(TheServer, WhatIsNotSupportedIsRefusedByName) {
   EXPECT_EQ(nothing.json()["error"]["param"], "max_tokens");
 }
 
+TEST_F(TheServer, TellsNoMoreOfTokensThanThereIsRoomFor) {
+  const auto param_of = [](const Answered& answer) {
+    EXPECT_EQ(answer.status, 400) << answer.body;
+    return answer.json()["error"]["param"];
+  };
+  const TestJson much = {
+      {"n", 16}, {"logprobs", true}, {"top_logprobs", 20}, {"max_completion_tokens", 2000}};
+  EXPECT_EQ(param_of(post(port(), "/v1/chat/completions", chat("x", much))), "top_logprobs");
+  const TestJson prompts = std::vector<std::string>(128, "A whale");
+  EXPECT_EQ(param_of(post(port(), "/v1/completions",
+                          complete("x", {{"prompt", prompts}, {"n", 16}, {"logprobs", 20}}))),
+            "logprobs");
+  const TestJson echo = std::vector<std::string>(128, kPrompt);
+  EXPECT_EQ(
+      param_of(post(
+          port(), "/v1/completions",
+          complete(
+              "x",
+              {{"prompt", echo}, {"n", 4}, {"logprobs", 20}, {"echo", true}, {"max_tokens", 0}}))),
+      "logprobs");
+  const Answered little = post(port(), "/v1/completions",
+                               complete("x", {{"logprobs", 20}, {"n", 2}, {"max_tokens", 2}}));
+  EXPECT_EQ(little.status, 200) << little.body;
+}
+
 TEST_F(TheServer, SaysOfAMessageWhatWasExpected) {
   const auto message_about = [](const TestJson& message) -> std::string {
     const Answered answer =

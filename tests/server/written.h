@@ -56,8 +56,10 @@ class Writing {
     stream_ += writer_.end({});
     Answered answered;
     answered.body = stream_;
-    return {stream_, answered.events(),
-            TestJson::parse(to_line(writer_.whole(collector_.choices(), {})))};
+    const std::string line = writer_.whole_line(collector_.choices(), {});
+    const TestJson whole = TestJson::parse(line);
+    EXPECT_EQ(line, whole.dump());  // as short as can be, and in one line
+    return {stream_, answered.events(), whole};
   }
 
  private:
