@@ -73,7 +73,7 @@ TEST(Lora, WhatIsNotClearIsRefused) {
   refused({"--use-lora", "x"}, 2, "--use-lora requires --lora");
   refused({"--lora-ram", "1M"}, 2, "--lora-ram requires --lora");
   refused({"--lora", "none=/tmp"}, 2, "the name none is reserved");
-  refused({"--lora", "x"}, 2, "expected NAME=DIR, found x");
+  refused({"--lora", "x"}, 2, "expected NAME=DIR, found \"x\"");
   refused({"--lora", "=x"}, 2, "expected NAME=DIR");
   refused({"--lora", "x=/nowhere"}, 3, "the adapter /nowhere cannot be opened");
   refused({"--lora", kPlain, "--lora", kPlain, "--use-lora", "plain"}, 2,
