@@ -10,7 +10,7 @@ namespace sluice::engine {
 
 Result<OpenedFiles> open_files(const std::filesystem::path& path,
                                const std::vector<std::filesystem::path>& further,
-                               std::unique_ptr<io::Reader>& reader) {
+                               std::unique_ptr<io::Reader>& reader, std::uint64_t most_bounce) {
   SLUICE_ASSIGN(store::Checkpoint checkpoint, store::Checkpoint::open(path, further));
   if (const auto& pack = checkpoint.pack(); pack != nullptr) {
     SLUICE_TRY(store::expect_companions(pack->companions(), checkpoint.folder()));
@@ -23,7 +23,7 @@ Result<OpenedFiles> open_files(const std::filesystem::path& path,
     reader = io::make_mirror_reader(std::move(reader), std::move(mirrored));
   }
   OpenedFiles opened{std::move(checkpoint), {}};
-  SLUICE_ASSIGN(opened.ids, store::open_weights(opened.checkpoint, reader));
+  SLUICE_ASSIGN(opened.ids, store::open_weights(opened.checkpoint, reader, most_bounce));
   return opened;
 }
 

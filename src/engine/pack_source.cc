@@ -5,13 +5,20 @@
 #include "model/registry.h"
 
 namespace sluice::engine {
+namespace {
+
+// A pack is read tensor by tensor for another, and has one checksum for all tensors of an expert
+// (K3: 17 MB), which is read anew for each. There is no budget to keep here.
+constexpr std::uint64_t kMostBounce = std::uint64_t{256} << 20;
+
+}  // namespace
 
 Result<PackSource> open_pack_source(const PackOptions& options) {
   PackSource source;
   SLUICE_ASSIGN(source.reader, io::make_reader(options.io));
   if (options.wrap_reader) source.reader = options.wrap_reader(std::move(source.reader));
   SLUICE_ASSIGN(OpenedFiles opened,
-                open_files(options.model, options.model_folders, source.reader));
+                open_files(options.model, options.model_folders, source.reader, kMostBounce));
   const std::vector<io::FileId> files = std::move(opened.ids);
   source.checkpoint = std::move(opened.checkpoint);
   if (source.checkpoint->metadata() != nullptr) {

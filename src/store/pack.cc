@@ -296,7 +296,8 @@ std::optional<PackFiles> open_pack(const fs::path& index_path,
 }
 
 Result<std::vector<io::FileId>> open_weights(const Checkpoint& checkpoint,
-                                             std::unique_ptr<io::Reader>& reader) {
+                                             std::unique_ptr<io::Reader>& reader,
+                                             std::uint64_t most_bounce) {
   std::vector<io::FileId> files;
   for (const ShardFile& file : checkpoint.files()) {
     SLUICE_ASSIGN(const io::FileId id, reader->open(file.path));
@@ -304,7 +305,7 @@ Result<std::vector<io::FileId>> open_weights(const Checkpoint& checkpoint,
   }
   const auto& pack = checkpoint.pack();
   if (pack == nullptr) return files;
-  reader = make_pack_reader(std::move(reader), pack, std::move(files));
+  reader = make_pack_reader(std::move(reader), pack, std::move(files), PackCheck::on, most_bounce);
   return std::vector<io::FileId>{kPackStream};
 }
 

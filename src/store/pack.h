@@ -110,8 +110,9 @@ std::optional<PackFiles> open_pack(const std::filesystem::path& index_path,
                                    FaultList& faults);
 
 /// Opens the files of the checkpoint at `reader`, which becomes one that knows the pack if it is
-/// one. Returns the reader's ids by Tensor::file.
+/// one, with this `most_bounce`. Returns the reader's ids by Tensor::file.
 Result<std::vector<io::FileId>> open_weights(const Checkpoint& checkpoint,
-                                             std::unique_ptr<io::Reader>& reader);
+                                             std::unique_ptr<io::Reader>& reader,
+                                             std::uint64_t most_bounce);
 
 }  // namespace sluice::store

@@ -57,8 +57,12 @@ constexpr std::size_t kMostCheckers = 4;
 class PackReader final : public io::Reader {
  public:
   PackReader(std::unique_ptr<io::Reader> inner, std::shared_ptr<const Pack> pack,
-             std::vector<io::FileId> parts, PackCheck check)
-      : inner_(std::move(inner)), pack_(std::move(pack)), parts_(std::move(parts)), check_(check) {
+             std::vector<io::FileId> parts, PackCheck check, std::uint64_t most_bounce)
+      : inner_(std::move(inner)),
+        pack_(std::move(pack)),
+        parts_(std::move(parts)),
+        check_(check),
+        most_bounce_(most_bounce) {
     if (check_ == PackCheck::on) start_checkers();
   }
   ~PackReader() override {
@@ -141,6 +145,7 @@ class PackReader final : public io::Reader {
   const std::shared_ptr<const Pack> pack_;
   const std::vector<io::FileId> parts_;
   const PackCheck check_;
+  const std::uint64_t most_bounce_;
 
   std::mutex mutex_;
   std::list<Relay> relays_;
@@ -215,12 +220,12 @@ PackReader::Flight PackReader::make_flight(const io::ReadRequest& asked) const {
   const Pack::Range whole = pack_->whole_units(flight.range);
   if (whole == flight.range) return flight;
   const std::uint64_t bytes = whole.end - whole.begin;
-  if (bytes > kMostBounce) {
+  if (bytes > most_bounce_) {
     flight.error = Error{
         ErrorKind::model_files,
         fmt::format("{}: expected checksums of at most {} around the {} bytes at offset {} of the "
                     "stream, found checksums of {} bytes; pack the model again",
-                    path(kPackStream).parent_path().string(), format_size(kMostBounce),
+                    path(kPackStream).parent_path().string(), format_size(most_bounce_),
                     extent.length, extent.offset, bytes)};
     return flight;
   }
@@ -407,9 +412,11 @@ Result<std::span<const std::byte>> PackReader::finish(Flight& flight) const {
 
 std::unique_ptr<io::Reader> make_pack_reader(std::unique_ptr<io::Reader> inner,
                                              std::shared_ptr<const Pack> pack,
-                                             std::vector<io::FileId> parts, PackCheck check) {
+                                             std::vector<io::FileId> parts, PackCheck check,
+                                             std::uint64_t most_bounce) {
   SLUICE_CHECK(parts.size() == pack->parts().size());
-  return std::make_unique<PackReader>(std::move(inner), std::move(pack), std::move(parts), check);
+  return std::make_unique<PackReader>(std::move(inner), std::move(pack), std::move(parts), check,
+                                      most_bounce);
 }
 
 }  // namespace sluice::store

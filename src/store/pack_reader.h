@@ -23,12 +23,13 @@ enum class PackCheck : bool { off, on };
 /// all at once, into its place; when all of it is there its checksums are computed, on threads of
 /// the reader, and what does not match ends in ErrorKind::model_files. An extent that does
 /// not begin or end where a checksum does is read with what is missing, in a room of its own of at
-/// most kMostBounce bytes; where that is too little the request ends in ErrorKind::model_files.
+/// most `most_bounce` bytes; where that is too little the request ends in ErrorKind::model_files.
 ///
 /// `parts`: the inner reader's ids of pack->parts().
 std::unique_ptr<io::Reader> make_pack_reader(std::unique_ptr<io::Reader> inner,
                                              std::shared_ptr<const Pack> pack,
                                              std::vector<io::FileId> parts,
-                                             PackCheck check = PackCheck::on);
+                                             PackCheck check = PackCheck::on,
+                                             std::uint64_t most_bounce = kMostBounce);
 
 }  // namespace sluice::store

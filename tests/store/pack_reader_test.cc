@@ -27,6 +27,7 @@ struct Opened {
   std::shared_ptr<const Pack> pack;
   MemoryLedger ledger{std::uint64_t{1} << 30};
   Buffer room;
+  std::uint64_t most_bounce = kMostBounce;
 
   Result<std::span<const std::byte>> read(std::uint64_t offset, std::uint64_t length) {
     return io::read_now(*reader, {kPackStream, offset, length}, room.bytes(), io::Purpose::other);
@@ -37,7 +38,7 @@ void open(const PackFolder& folder, std::unique_ptr<io::Reader> inner, Opened& o
   const auto checkpoint = Checkpoint::open(folder.path());
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   opened.reader = std::move(inner);
-  const auto files = open_weights(*checkpoint, opened.reader);
+  const auto files = open_weights(*checkpoint, opened.reader, opened.most_bounce);
   ASSERT_TRUE(files);
   EXPECT_EQ(*files, std::vector<io::FileId>{kPackStream});
   opened.pack = checkpoint->pack();
@@ -249,6 +250,14 @@ TEST_P(PackReader, Promise2APartOfALargeUnitIsRefusedInsteadOfTakingMemoryForAll
     EXPECT_TRUE(opened.read(offset, (block + 1) * 1'100'000)) << "all of it needs no more room";
   }
   EXPECT_TRUE(opened.read(opened.pack->block_offset(2) + 5, 100));
+
+  Opened patient;
+  patient.most_bounce = 4 << 20;
+  open(folder, reader(), patient);
+  const std::uint64_t inside = patient.pack->block_offset(1) + 4096;
+  const auto part = patient.read(inside, 4096);
+  ASSERT_TRUE(part) << part.error().message;
+  EXPECT_EQ(std::memcmp(part->data(), stream.data() + inside, 4096), 0);
 }
 
 TEST_P(PackReader, ARefusedReadHoldsUpNeitherTheOthersNorCancel) {
