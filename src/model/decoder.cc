@@ -67,6 +67,31 @@ Result<std::unique_ptr<SequenceState>> Decoder::new_state(std::size_t context) {
   return DecoderState::make(parts_.states, context, resources_.ledger);
 }
 
+namespace {
+
+/// Ends a pass that does not come to its end, by an error or by what an observer throws: the next
+/// one must find nothing of it.
+class PassGuard {
+ public:
+  PassGuard(weights::TrunkStream& trunk, weights::ExpertBanks& experts)
+      : trunk_(trunk), experts_(experts) {}
+  ~PassGuard() {
+    if (done_) return;
+    trunk_.abort();
+    experts_.abort();
+  }
+  PassGuard(const PassGuard&) = delete;
+  PassGuard& operator=(const PassGuard&) = delete;
+  void done() { done_ = true; }
+
+ private:
+  weights::TrunkStream& trunk_;
+  weights::ExpertBanks& experts_;
+  bool done_ = false;
+};
+
+}  // namespace
+
 Result<std::span<const float>> Decoder::run(const Pass& pass) {
   SLUICE_ASSIGN(rows_, PassRows::admit(pass, limits_, parts_.shape.vocabulary));
   states_.clear();
@@ -82,11 +107,9 @@ Result<std::span<const float>> Decoder::run(const Pass& pass) {
   }
   executor_.adapt(adapted_, low_rank_);
   executor_.watch(pass.cancellation);
+  PassGuard guard(resources_.trunk, resources_.experts);
   auto logits = run_admitted(pass);
-  if (!logits) {
-    resources_.trunk.abort();
-    resources_.experts.abort();
-  }
+  if (logits) guard.done();
   return logits;
 }
 

@@ -70,7 +70,10 @@ void JobRunner::work() {
       if (stop_) return;
       news_ = false;
     }
-    auto job = store_.begin_next();
+    Result<std::optional<StoredJob>> job = std::nullopt;
+    if (const auto thrown = thrown_by([&] { job = store_.begin_next(); })) {
+      job = fail(ErrorKind::memory, "{}", *thrown);
+    }
     Status status;
     if (job && *job) {
       status = run_or_fail(std::move(**job));
@@ -163,7 +166,12 @@ Status JobRunner::run(StoredJob job) {
   asked->generation.key = model_.key_of(seed_of(job.id), asked->generation.adapter);
   const auto task = std::make_shared<Task>(asked->id, "jobs", std::move(asked->generation));
   if (!submit(task)) return put_back(job, false);
-  return run_task(job, task, *asked->writer);
+  try {
+    return run_task(job, task, *asked->writer);
+  } catch (...) {
+    worker_.cancel(task);  // nobody takes what it writes
+    throw;
+  }
 }
 
 /// How much of its answer is on disk.

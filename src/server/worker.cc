@@ -160,7 +160,7 @@ void Worker::work() {
     lock.unlock();
     const Status status = run(task);
     published_at_ = {};
-    publish();
+    if (const auto thrown = thrown_by([this] { publish(); })) log_warning("{}", *thrown);
     lock.lock();
     if (status) task_seconds_ = averaged(task_seconds_, seconds_since(started_));
     running_.reset();
