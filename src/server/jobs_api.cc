@@ -326,18 +326,20 @@ ApiResult<ApiReply> JobsApi::chats(const HttpRequest& request, const std::string
     return reply({{"id", id}, {"object", "chat.completion.deleted"}, {"deleted", removed}});
   }
   if (request.method != "GET") return wrong_method("GET, DELETE");
+  if (job->status == "done") {  // an object in one line, which may be long: it is not taken apart
+    std::string answer = job->result.substr(0, job->result.rfind('}'));
+    return ApiReply{std::move(answer.append(R"(,"background":true,"status":"completed"})"))};
+  }
   const std::scoped_lock lock(parsing_.one_at_a_time);
   const std::string asked = model_of(*job);
   Json json = {{"id", id},
                {"object", "chat.completion"},
                {"created", job->created},
                {"model", asked.empty() ? model_.name : asked}};
-  if (job->status == "done") json = parse_line(job->result);
   if (job->status == "failed") json["error"] = parse_line(job->result)["error"];
   json["background"] = true;
   json["status"] = job->status == "waiting"   ? "queued"
                    : job->status == "running" ? "in_progress"
-                   : job->status == "done"    ? "completed"
                                               : job->status;
   return reply(json);
 }
