@@ -83,7 +83,7 @@ ApiResult<OpenAiRequest> read_completion_request(const Json& body, const ServedM
   for (const auto& prompt : request.generation.prompts) longest = std::max(longest, prompt.size());
   SLUICE_ASSIGN(request.generation.max_new,
                 room_after(longest, max_new.value_or(kUsualNew), model, "prompt"));
-  SLUICE_TRY(check_answer_room(request.generation, request.stream, model, "logprobs"));
+  SLUICE_TRY(check_answer_room(request.generation, request.stream, true, model, "logprobs"));
   return request;
 }
 

@@ -43,16 +43,23 @@ ApiResult<std::size_t> room_after(std::size_t prompt, std::optional<std::int64_t
   return wanted ? std::min(left, static_cast<std::size_t>(*wanted)) : left;
 }
 
-ApiStatus check_answer_room(const Generation& generation, bool stream, const ServedModel& model,
-                            const std::string& field) {
+ApiStatus check_answer_room(Generation& generation, bool stream, bool wanted,
+                            const ServedModel& model, const std::string& field) {
   if (stream || !generation.log_probabilities) return {};
-  std::size_t tokens = generation.prompts.size() * generation.max_new;
+  const std::size_t prompts = generation.prompts.size();
+  std::size_t given = 0;
   if (generation.prompt_log_probabilities) {
-    for (const auto& prompt : generation.prompts) tokens += prompt.size();
+    for (const auto& prompt : generation.prompts) given += prompt.size();
   }
-  tokens *= generation.choices;
-  const std::uint64_t bytes = tokens * told_bytes(*generation.log_probabilities);
+  const std::size_t tokens = (prompts * generation.max_new + given) * generation.choices;
+  const std::uint64_t each = told_bytes(*generation.log_probabilities);
+  const std::uint64_t bytes = tokens * each;
   if (bytes <= model.told_bytes) return {};
+  const std::uint64_t fitting = model.told_bytes / (each * generation.choices);
+  if (!wanted && fitting >= given + prompts) {
+    generation.max_new = static_cast<std::size_t>((fitting - given) / prompts);
+    return {};
+  }
   return refuse(field,
                 "of up to {} tokens would take {}, and there is room for {}; ask for less of each "
                 "token, for fewer tokens or choices, or for a stream",

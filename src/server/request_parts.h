@@ -30,10 +30,11 @@ ApiError no_chat(const ServedModel& model);
 ApiResult<std::size_t> room_after(std::size_t prompt, std::optional<std::int64_t> wanted,
                                   const ServedModel& model, const std::string& field);
 
-/// Refuses an answer that, as a whole, would tell more of its tokens than there is room for.
-/// `field` is the one that asks for that.
-ApiStatus check_answer_room(const Generation& generation, bool stream, const ServedModel& model,
-                            const std::string& field);
+/// Holds an answer that is sent as a whole to what there is room for to tell of its tokens. It
+/// becomes shorter if nobody said how long it may be (`wanted`), and is refused otherwise. `field`
+/// is the one that asks for that.
+ApiStatus check_answer_room(Generation& generation, bool stream, bool wanted,
+                            const ServedModel& model, const std::string& field);
 
 /// Adds a conversation as the prompt, and what its answers are and have room for.
 ApiStatus add_conversation(const text::ChatRequest& chat, std::optional<std::int64_t> max_new,
