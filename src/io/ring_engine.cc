@@ -99,7 +99,8 @@ class UringEngine final : public RingEngine {
 
   void serve();
   bool fill();
-  void fill(RingLane& lane, int share);
+  void fill(RingLane& lane);
+  int most_under_way(const RingLane& lane) const;
   void start_flight(RingLane& lane, const Piece& piece);
   void read_next(std::size_t slot);
   void handle(const RingResult& result);
@@ -113,6 +114,7 @@ class UringEngine final : public RingEngine {
   std::unique_ptr<Ring> ring_;  // the thread's alone once it runs, as is what follows
   std::vector<Slot> slots_;     // by the tag of the read
   std::vector<std::size_t> free_;
+  int share_ = kSlots;  // that a lane may have under way
   pthread_t thread_{};
   bool started_ = false;
 
@@ -203,8 +205,8 @@ bool UringEngine::fill() {
                  [](const RingLane* lane) { return lane->closing; });
   }
   // Lanes are filled one after the other: without a share the last of many would get no slot.
-  const std::size_t share = kSlots / std::max<std::size_t>(1, lanes.size());
-  for (RingLane* lane : lanes) fill(*lane, std::max(1, static_cast<int>(share)));
+  share_ = std::max(1, static_cast<int>(kSlots / std::max<std::size_t>(1, lanes.size())));
+  for (RingLane* lane : lanes) fill(*lane);
   // The queue of a closing lane was closed before: once idle, it stays idle.
   std::erase_if(closing, [](RingLane* lane) { return !lane->queue().idle(); });
   if (closing.empty()) return true;
@@ -214,8 +216,13 @@ bool UringEngine::fill() {
   return true;
 }
 
-void UringEngine::fill(RingLane& lane, int share) {
-  while (lane.under_way < std::min(lane.most_under_way(), share) && !free_.empty()) {
+/// What a lane may have under way, whatever its depth says.
+int UringEngine::most_under_way(const RingLane& lane) const {
+  return std::min(lane.most_under_way(), share_);
+}
+
+void UringEngine::fill(RingLane& lane) {
+  while (lane.under_way < most_under_way(lane) && !free_.empty()) {
     const std::optional<Piece> piece = lane.queue().try_take();
     if (!piece) return;
     if (piece->length == 0) {
@@ -265,7 +272,7 @@ void UringEngine::land(std::size_t slot) {
   const Piece& piece = landed.flight.piece();
   const PieceResult& result = landed.flight.result();
   OpenFile& file = piece.request->file;
-  lane.depth.report(result.transferred, lane.under_way >= lane.most_under_way(), Clock::now());
+  lane.depth.report(result.transferred, lane.under_way >= most_under_way(lane), Clock::now());
   --lane.under_way;
   if (options_.queue_depth == 0) file.drive.note_depth(lane.depth.depth());
   file.drive.end_read(result.transferred, piece.priority);
