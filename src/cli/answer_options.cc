@@ -13,13 +13,6 @@ namespace {
 constexpr std::uint64_t kMostNew = std::uint64_t{1} << 30;
 constexpr float kHottest = 1e6F;
 
-/// A share of nothing leaves no token to choose.
-Result<float> parse_share(const std::string& text) {
-  const auto share = parse_real(text, 0, 1);
-  if (share && *share > 0) return share;
-  return fail(ErrorKind::usage, "'{}' is not a number above 0 and at most 1", text.substr(0, 40));
-}
-
 }  // namespace
 
 void add_answer_options(CLI::App& app, std::size_t max_new, AnswerOptions& options) {
@@ -39,9 +32,9 @@ void add_answer_options(CLI::App& app, std::size_t max_new, AnswerOptions& optio
             "Choose among the K likeliest; 0: all, the default")
       ->type_name("K")
       ->group(group);
-  add_parsed(app, "--top-p", "P",
-             "Choose among the likeliest that together have this share, above 0; default: 1",
-             parse_share, [&sampling](float share) { sampling.top_p = share; })
+  add_real(app, "--top-p", sampling.top_p, 0, 1,
+           "Choose among the likeliest that together have this share; 0: the likeliest; default: 1")
+      ->type_name("P")
       ->group(group);
   add_real(app, "--min-p", sampling.min_p, 0, 1,
            "Drop what is less likely than this times the likeliest; default: 0")

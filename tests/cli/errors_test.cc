@@ -42,7 +42,7 @@ TEST(Usage, NamesTheFlagThatIsWrong) {
       {"--temperature", "-1"},
       {"--temperature", "inf"},
       {"--top-k", "-1"},
-      {"--top-p", "0"},
+      {"--top-p", "-0.1"},
       {"--top-p", "1.1"},
       {"--min-p", "2"},
       {"--seed", "-1"},
@@ -119,9 +119,8 @@ TEST(Usage, SaysWhatAValueShouldBe) {
   const auto complaint = [](const std::string& flag, const std::string& value) {
     return run_program({"run", kTiny, "-p", "x", flag, value}).err;
   };
-  EXPECT_EQ(complaint("--top-p", "0"),
-            "sluice: error: --top-p: '0' is not a number above 0 and at most 1; see sluice run "
-            "--help\n");
+  EXPECT_EQ(complaint("--top-p", "2"),
+            "sluice: error: --top-p: '2' is not a number from 0 to 1; see sluice run --help\n");
   EXPECT_EQ(complaint("--stop", ""), "sluice: error: --stop: a stop text is empty\n");
 }
 

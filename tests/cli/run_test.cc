@@ -169,6 +169,7 @@ TEST(Run, SamplesByTheSeed) {
   EXPECT_EQ(ids({"--temperature", "0"}), greedy);
   EXPECT_EQ(ids({"--top-k", "1"}), greedy);
   EXPECT_EQ(ids({"--top-p", "0.000001"}), greedy);
+  EXPECT_EQ(ids({"--top-p", "0"}), greedy);
   EXPECT_EQ(ids({"--min-p", "1"}), greedy);
   const std::string one = ids({"--seed", "1", "--temperature", "1.5"});
   EXPECT_EQ(ids({"--seed", "1", "--temperature", "1.5"}), one);
