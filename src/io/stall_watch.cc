@@ -5,7 +5,7 @@
 namespace sluice::io {
 namespace {
 
-constexpr std::size_t kStackBytes = std::size_t{128} << 10;  // it prints a line at most
+constexpr std::size_t kStackBytes = std::size_t{128} << 10;  // it prints a line, or hands reads on
 
 }  // namespace
 

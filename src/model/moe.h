@@ -50,14 +50,14 @@ struct MoeWeights {
 MoeWeights find_moe(BlueprintBuilder& builder, const MoeNames& names, const MoeConfig& config,
                     std::size_t hidden, std::size_t layer);
 
-/// Activations of a pass inside one MoE layer. E experts, k picks per position, W the width that
-/// routed experts see (latent or hidden), I their inner width.
 /// That a row wants an expert.
 struct Pick {
   std::uint32_t row;
   std::uint32_t slot;  ///< which of the row's picks
 };
 
+/// Activations of a pass inside one MoE layer. E experts, k picks per position, W the width that
+/// routed experts see (latent or hidden), I their inner width.
 struct MoeScratch {
   float* logits;           ///< [positions, E]
   float* weights;          ///< [positions, k]

@@ -166,10 +166,10 @@ class HoldingSystem final : public System {
     return std::make_unique<HoldingRing>(std::move(ring), *this);
   }
 
-  /// Waits until so many drives have reads under way; how many of each.
+  /// How many reads each drive has under way, once so many drives have some, or after long enough.
   std::vector<std::size_t> wait_for_drives(std::size_t drives) {
     std::unique_lock lock(mutex_);
-    came_.wait(lock, [&] { return held_.size() == drives; });
+    came_.wait_for(lock, std::chrono::seconds(60), [&] { return held_.size() == drives; });
     std::vector<std::size_t> counts;
     for (const auto& [descriptor, count] : held_) counts.push_back(count);
     return counts;
@@ -239,7 +239,9 @@ TEST(UringReader, no_drive_takes_the_ring_from_the_others_however_long_its_queue
     for (std::uint64_t i = 0; i < 200; ++i) batch.add({file, i, 100}, i);
   }
   reader->submit(batch.requests());
-  for (const std::size_t reads : system.wait_for_drives(files.size())) EXPECT_LE(reads, 85u);
+  const std::vector<std::size_t> under_way = system.wait_for_drives(files.size());
+  EXPECT_EQ(under_way.size(), files.size());
+  for (const std::size_t reads : under_way) EXPECT_LE(reads, 85u);
   system.let_go();
   reader->cancel(sink);  // wakes the ring's thread
   EXPECT_EQ(sink.so_far().size(), batch.size());
