@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <utility>
+
 #include "cli/flags.h"
 
 namespace sluice::cli {
@@ -25,7 +27,7 @@ void add_chat_options(CLI::App& app, ChatStyle& style) {
   CLI::Option* effort = add_parsed(
       app, "--effort", "HOW",
       "How much to think: low, high or max (default); gpt-oss: low, medium (default) or high",
-      parse_effort, [&style](std::string how) { style.effort = how; });
+      parse_effort, [&style](std::string how) { style.effort = std::move(how); });
   effort->group(group);
   app.add_flag_callback(
          "--no-thinking", [&style] { style.thinking = false; }, "Answer without thinking first")
