@@ -251,8 +251,8 @@ Prediction predict(const model::Architecture& architecture, const weights::Place
 
 MachineSpeeds speeds_of(const ModelLoad& load, double drive_bytes_per_s, const PassTimes& single,
                         const PassTimes& many) {
-  constexpr double free = std::numeric_limits<double>::infinity();
-  const auto rate = [](double amount, const PassTimes& times) {
+  const double free = std::numeric_limits<double>::infinity();
+  const auto rate = [free](double amount, const PassTimes& times) {
     return times.compute_s() > 0 ? amount / times.compute_s() : free;
   };
   MachineSpeeds speeds;

@@ -43,9 +43,9 @@ void cache_block(const float* x, std::size_t count, std::byte* to) {
   const std::uint16_t scale = to_f16(step);
   std::int8_t codes[kBlock] = {};
   const float per_step = kLargestCode / largest;
-  constexpr float infinity = std::numeric_limits<float>::infinity();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
   // Numbers so small that this overflows have a scale of 0, with which codes mean nothing.
-  if (step > 0 && step < infinity && per_step < infinity) {
+  if (step > 0 && step < kInfinity && per_step < kInfinity) {
     for (std::size_t i = 0; i < count; ++i) {
       codes[i] = static_cast<std::int8_t>(
           std::clamp(std::round(x[i] * per_step), -kLargestCode, kLargestCode));

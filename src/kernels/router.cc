@@ -2,6 +2,7 @@
 // among some hundred experts is small next to everything else.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include "base/check.h"
@@ -15,7 +16,8 @@ constexpr float kLowest = -std::numeric_limits<float>::infinity();
 /// What experts are ranked by. A NaN ranks last; whoever wants an error looks for it in the logits.
 float choice_of(const float* scores, const float* bias, std::size_t expert) {
   const float choice = bias == nullptr ? scores[expert] : scores[expert] + bias[expert];
-  return choice == choice ? choice : kLowest;
+  if (std::isnan(choice)) return kLowest;
+  return choice;
 }
 
 /// The sum of a group's two largest choices.

@@ -17,7 +17,7 @@ namespace sluice::model {
 /// The metadata of one architecture, key by key; faults are collected.
 class MetadataReader {
  public:
-  MetadataReader(const store::Metadata& metadata, std::string architecture)
+  MetadataReader(const store::Metadata& metadata, const std::string& architecture)
       : metadata_(metadata), prefix_(architecture + ".") {}
 
   std::uint64_t count(std::string_view name, std::uint64_t least, std::uint64_t most,
