@@ -10,7 +10,7 @@ namespace {
 /// What the system said of a call that failed, beside SQLite's words.
 std::string reason_of(sqlite3* handle) {
   const int error = sqlite3_system_errno(handle);
-  const std::string reason = sqlite3_errmsg(handle);
+  std::string reason = sqlite3_errmsg(handle);
   if (error == 0) return reason;
   return fmt::format("{}: {}", reason, std::generic_category().message(error));
 }

@@ -240,7 +240,7 @@ Status DiskStates::write_file(const std::string& name, FunctionRef<Status(ByteSi
   FileDescriptor file(
       ::openat(folder_, unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file.is_open()) return failed(path_ / unfinished, "cannot be made");
-  const Status written = [&]() -> Status {
+  Status written = [&]() -> Status {
     SLUICE_TRY(contents([&](std::span<const std::byte> bytes) -> Status {
       written_bytes_ += bytes.size();
       return file.write_all(bytes) ? Status() : failed(path_ / unfinished, "cannot be written");

@@ -158,7 +158,7 @@ void HttpConnection::finish(HttpRequest& request) {
   if (!request.keep_alive) over_ = true;
 }
 
-void HttpConnection::respond(const HttpRequest& request, int status, Headers headers,
+void HttpConnection::respond(const HttpRequest& request, int status, const Headers& headers,
                              std::string_view body) {
   std::string response = response_head(status, headers, request.keep_alive, body.size());
   responds_ = true;

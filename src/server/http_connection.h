@@ -55,7 +55,8 @@ class HttpConnection {
   void finish(HttpRequest& request);
 
   /// A whole response. `keep_alive` as the request said.
-  void respond(const HttpRequest& request, int status, Headers headers, std::string_view body);
+  void respond(const HttpRequest& request, int status, const Headers& headers,
+               std::string_view body);
 
   /// A response whose body comes piece by piece.
   void begin_stream(const HttpRequest& request, int status, Headers headers);

@@ -74,18 +74,19 @@ void JobRunner::work() {
     if (const auto thrown = thrown_by([&] { job = store_.begin_next(); })) {
       job = fail(ErrorKind::memory, "{}", *thrown);
     }
+    const bool has_job = job && *job;
     Status status;
-    if (job && *job) {
+    if (has_job) {
       status = run_or_fail(std::move(**job));
     } else if (!job) {
       status = tl::unexpected(std::move(job).error());
     }
     if (!status) warn(status.error());
-    if (!status && job && *job) give_back();
+    if (!status && has_job) give_back();
     std::unique_lock lock(mutex_);
     job_.clear();
     batch_.clear();
-    if (status && job && *job) continue;
+    if (status && has_job) continue;
     changed_.wait_for(lock, status ? std::chrono::seconds(60) : kAfterError,
                       [&] { return stop_ || (status && news_); });
   }
