@@ -144,6 +144,29 @@ class MirrorReaderTest : public ::testing::TestWithParam<Way> {
     options.system = &system;
     return *make_reader(GetParam().mode, options);
   }
+
+  static constexpr std::size_t kReads = 8;  // more than a drive is asked for at once
+
+  /// A mirror one of whose two drives stands still.
+  struct Standing {
+    StandingReader* inner = nullptr;  // the reader's
+    std::unique_ptr<Reader> reader;
+    FileId file = 0;
+  };
+  Standing stand_still(const Copies& copies, std::chrono::milliseconds patience) {
+    // The first drive is left alone after three failures, so all counts on the second one.
+    auto inner = std::make_unique<StandingReader>(
+        make_fault_reader(plain(), {.faults = {{.path_ending = "drive-0/data", .count = 3}},
+                                    .drives = copies.drives}),
+        "drive-1/data");
+    Standing standing;
+    standing.inner = inner.get();
+    standing.reader = make_mirror_reader(std::move(inner), copies.mirrored(), patience);
+    standing.file = *standing.reader->open(copies.paths[0]);
+    expect_all_bytes(*standing.reader, standing.file);
+    standing.inner->stand_still();
+    return standing;
+  }
 };
 
 TEST_P(MirrorReaderTest, every_byte_arrives_whichever_copy_gives_it) {
@@ -185,34 +208,21 @@ TEST_P(MirrorReaderTest, what_arrives_meanwhile_can_be_promoted) {
   ASSERT_TRUE(file.has_value());
   Collector sink;
   Batch batch(*reader, sink);
-  constexpr std::size_t kReads = 200;
-  for (std::size_t i = 0; i < kReads; ++i) batch.add({*file, i * 100, 50}, 7, Priority::guess);
+  for (std::size_t i = 0; i < 200; ++i) batch.add({*file, i * 100, 50}, 7, Priority::guess);
   reader->submit(batch.requests());
-  while (sink.so_far().size() < kReads) reader->promote(sink, 7);
+  while (sink.so_far().size() < batch.size()) reader->promote(sink, 7);
   for (const Completion& completion : sink.so_far()) EXPECT_TRUE(completion.bytes.has_value());
 }
 
 TEST_P(MirrorReaderTest, what_waits_for_a_drive_that_stands_still_is_given_by_another) {
   const Copies copies(2);
-  // The first drive is left alone after three failures, so all counts on the second one.
-  auto standing = std::make_unique<StandingReader>(
-      make_fault_reader(plain(), {.faults = {{.path_ending = "drive-0/data", .count = 3}},
-                                  .drives = copies.drives}),
-      "drive-1/data");
-  StandingReader& inner = *standing;
-  const auto reader =
-      make_mirror_reader(std::move(standing), copies.mirrored(), std::chrono::milliseconds(20));
-  const auto file = reader->open(copies.paths[0]);
-  ASSERT_TRUE(file.has_value());
-  expect_all_bytes(*reader, *file);
-  inner.stand_still();
+  const Standing standing = stand_still(copies, std::chrono::milliseconds(20));
   Collector sink;
-  Batch batch(*reader, sink);
-  constexpr std::size_t kReads = 8;  // more than a drive is asked for at once
-  for (std::size_t i = 0; i < kReads; ++i) batch.add({*file, 0, kSize}, i);
-  reader->submit(batch.requests());
+  Batch batch(*standing.reader, sink);
+  for (std::size_t i = 0; i < kReads; ++i) batch.add({standing.file, 0, kSize}, i);
+  standing.reader->submit(batch.requests());
   sink.wait_for(1);
-  inner.go_on();
+  standing.inner->go_on();
   sink.wait_for(kReads);
   for (const Completion& completion : sink.so_far()) {
     ASSERT_TRUE(completion.bytes.has_value()) << completion.bytes.error().message;
@@ -222,22 +232,12 @@ TEST_P(MirrorReaderTest, what_waits_for_a_drive_that_stands_still_is_given_by_an
 
 TEST_P(MirrorReaderTest, reads_that_fail_while_the_reader_goes_away_end_as_well) {
   const Copies copies(2);
-  auto standing = std::make_unique<StandingReader>(
-      make_fault_reader(plain(), {.faults = {{.path_ending = "drive-0/data", .count = 3}},
-                                  .drives = copies.drives}),
-      "drive-1/data");
-  StandingReader& inner = *standing;
-  auto reader = make_mirror_reader(std::move(standing), copies.mirrored(), std::chrono::hours(1));
-  const auto file = reader->open(copies.paths[0]);
-  ASSERT_TRUE(file.has_value());
-  expect_all_bytes(*reader, *file);
-  inner.stand_still();
+  Standing standing = stand_still(copies, std::chrono::hours(1));
   Collector sink;
-  Batch batch(*reader, sink);
-  constexpr std::size_t kReads = 8;
-  for (std::size_t i = 0; i < kReads; ++i) batch.add({*file, 0, kSize}, i);
-  reader->submit(batch.requests());
-  reader.reset();
+  Batch batch(*standing.reader, sink);
+  for (std::size_t i = 0; i < kReads; ++i) batch.add({standing.file, 0, kSize}, i);
+  standing.reader->submit(batch.requests());
+  standing.reader.reset();
   const auto ended = sink.so_far();
   ASSERT_EQ(ended.size(), kReads);
   for (const Completion& completion : ended) EXPECT_FALSE(completion.bytes.has_value());

@@ -17,6 +17,13 @@ namespace fs = std::filesystem;
 
 const std::string kNano = SLUICE_SOURCE_DIR "/models/k3-nano";
 
+StoredBatch batch_in_progress() {
+  StoredBatch batch;
+  batch.id = "batch_1";
+  batch.status = "in_progress";
+  return batch;
+}
+
 StoredJob job_named(const std::string& id, const std::string& batch = {}) {
   StoredJob job;
   job.id = id;
@@ -90,9 +97,7 @@ TEST(Database, SaysSoWhereAValueIsTooLong) {
 TEST(JobStore, ABatchEndsWithItsLastJobAndHasBothFiles) {
   const Folder folder;
   const auto store = std::move(*JobStore::open(folder.path()));
-  StoredBatch batch;
-  batch.id = "batch_1";
-  batch.status = "in_progress";
+  const StoredBatch batch = batch_in_progress();
   ASSERT_TRUE(store->add_batch(batch, {job_named("1", "batch_1"), job_named("2", "batch_1")}));
   for (const bool well : {true, false}) {
     EXPECT_EQ((*store->batch("batch_1"))->status, "in_progress");
@@ -116,9 +121,7 @@ TEST(JobStore, ABatchWithTooManyResultsFails) {
   constexpr std::int64_t kMost = 2000;
   const Folder folder;
   const auto store = std::move(*JobStore::open(folder.path(), kMost));
-  StoredBatch batch;
-  batch.id = "batch_1";
-  batch.status = "in_progress";
+  const StoredBatch batch = batch_in_progress();
   ASSERT_TRUE(store->add_batch(batch, {job_named("1", "batch_1"), job_named("2", "batch_1")}));
   StoredJob job = **store->begin_next();
   job.result = '"' + std::string(kMost, 'x') + '"';
@@ -137,9 +140,7 @@ TEST(JobStore, AFileOfResultsHasThemInOrder) {
   constexpr int kJobs = 40;
   const Folder folder;
   const auto store = std::move(*JobStore::open(folder.path()));
-  StoredBatch batch;
-  batch.id = "batch_1";
-  batch.status = "in_progress";
+  const StoredBatch batch = batch_in_progress();
   std::vector<StoredJob> jobs;
   for (int i = 0; i < kJobs; ++i) jobs.push_back(job_named(std::to_string(i), "batch_1"));
   ASSERT_TRUE(store->add_batch(batch, jobs));
@@ -168,9 +169,7 @@ TEST(JobStore, AFileOfResultsHasThemInOrder) {
 TEST(JobStore, ACancelledBatchKeepsWhatWasDone) {
   const Folder folder;
   const auto store = std::move(*JobStore::open(folder.path()));
-  StoredBatch batch;
-  batch.id = "batch_1";
-  batch.status = "in_progress";
+  const StoredBatch batch = batch_in_progress();
   ASSERT_TRUE(store->add_batch(
       batch, {job_named("1", "batch_1"), job_named("2", "batch_1"), job_named("3", "batch_1")}));
   StoredJob first = **store->begin_next();
@@ -376,9 +375,7 @@ TEST(AServerWithJobs, DoesNothingOfABatchThatWasCancelled) {
   const Folder folder;
   {
     const auto store = std::move(*JobStore::open(folder.path()));
-    StoredBatch batch;
-    batch.id = "batch_1";
-    batch.status = "in_progress";
+    const StoredBatch batch = batch_in_progress();
     StoredJob job = job_named("1", "batch_1");
     job.body = request("The sea").dump();
     ASSERT_TRUE(store->add_batch(batch, {job}));
