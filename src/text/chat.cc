@@ -182,7 +182,12 @@ Result<std::vector<Segment>> ChatFormat::render(const ChatRequest& request) cons
 Result<std::vector<std::int32_t>> ChatFormat::encode(const Tokenizer& tokenizer,
                                                      const ChatRequest& request) const {
   SLUICE_ASSIGN(const std::vector<Segment> segments, render(request));
-  return encode_segments(tokenizer, segments, request.after == 0 && request.begins);
+  SLUICE_ASSIGN(auto ids,
+                encode_segments(tokenizer, segments, request.after == 0 && request.begins));
+  if (ids.empty() && request.generation_prompt) {
+    return fail(ErrorKind::usage, "the model's chat template writes nothing for this conversation");
+  }
+  return ids;
 }
 
 bool ChatFormat::opens_reasoning(const Tokenizer& tokenizer,

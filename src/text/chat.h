@@ -96,7 +96,8 @@ class ChatFormat {
   /// these are refused.
   Result<std::vector<Segment>> render(const ChatRequest& request) const;
 
-  /// render(), then encode_segments().
+  /// render(), then encode_segments(). ErrorKind::usage if an answer is to follow, but nothing is
+  /// written that it could follow.
   Result<std::vector<std::int32_t>> encode(const Tokenizer& tokenizer,
                                            const ChatRequest& request) const;
 

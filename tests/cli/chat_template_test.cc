@@ -43,6 +43,18 @@ TEST(ChatTemplate, AThoughtThatItOpensIsNoAnswer) {
   EXPECT_NE(chat.err.find(json["reasoning"].get<std::string>()), std::string::npos) << chat.err;
 }
 
+TEST(ChatTemplate, ThatWritesNothingIsSaidSo) {
+  const Folder folder;
+  server::make_templated_nano(folder.path(), "{% if false %}x{% endif %}");
+  const std::string model = folder.path().string();
+  for (const Finished& refused :
+       {run_program({"run", model, "--chat", "-p", "Hi"}), run_program({"chat", model}, "Hi\n")}) {
+    EXPECT_EQ(refused.exit_code, 2) << refused.err;
+    EXPECT_NE(refused.err.find("the model's chat template writes nothing"), std::string::npos)
+        << refused.err;
+  }
+}
+
 TEST(ChatTemplate, ThatIsNotUnderstoodIsRefusedWithItsLine) {
   const Folder folder;
   server::make_templated_nano(folder.path(), server::kInclude);
