@@ -9,6 +9,9 @@
 
 namespace sluice {
 
+inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+inline constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+
 /// Parses "4096", "64M", "6G", "1.5GiB", "2TB" (all powers of two, letters in any case).
 /// Fails with ErrorKind::usage on anything else, on zero, and on what exceeds 2^63 bytes.
 Result<std::uint64_t> parse_size(std::string_view text);

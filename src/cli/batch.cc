@@ -30,7 +30,6 @@ namespace {
 
 using server::BatchLine;
 
-constexpr std::size_t kContext = 4096;
 constexpr std::size_t kLongestLine = std::size_t{1} << 30;
 
 struct BatchOptions {
@@ -50,7 +49,7 @@ class Batch final : public Command {
  public:
   explicit Batch(CLI::App& app) {
     add_adapters(app, options_.compute);
-    add_compute_options(app, options_.compute, fmt::format("{}", kContext));
+    add_compute_options(app, options_.compute, fmt::format("{}", kDefaultContext));
     app.remove_option(app.get_option("MODEL"));
     app.add_option("FILE", options_.input,
                    "Requests, one a line, as OpenAI's Batch API has them; -: stdin")
@@ -80,7 +79,7 @@ class Batch final : public Command {
     SLUICE_TRY(results.read([&](std::size_t count) {
       if (progress.is_due()) progress.show(fmt::format("results from before: {} read", count));
     }));
-    const std::size_t context = options_.compute.context.value_or(kContext);
+    const std::size_t context = options_.compute.context.value_or(kDefaultContext);
     most_values_ = server::most_body_values(context);
     SLUICE_ASSIGN(const RequestFile requests,
                   RequestFile::open(options_.input,
@@ -90,7 +89,7 @@ class Batch final : public Command {
     SLUICE_TRY(results.open());
     SLUICE_ASSIGN(StatisticsOutput statistics, StatisticsOutput::prepare(options_.compute));
     server::HostOptions host_options;
-    host_options.engine = engine_options(options_.compute, kContext);
+    host_options.engine = engine_options(options_.compute, kDefaultContext);
     SLUICE_ASSIGN(const auto host, server::Host::start(std::move(host_options)));
     Interrupts::watch();
     const Status status = answer_all(*host, requests, results, progress);

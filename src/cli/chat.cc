@@ -28,7 +28,6 @@ namespace sluice::cli {
 namespace {
 
 constexpr std::size_t kMaxNew = 2048;
-constexpr std::size_t kContext = 4096;
 
 constexpr std::string_view kHelp =
     "  /reset         forget the conversation\n"
@@ -226,7 +225,7 @@ class Chat final : public Command {
     add_chat_options(app, options_.style);
     add_answer_options(app, kMaxNew, options_.answer);
     add_one_adapter(app, options_.compute);
-    add_compute_options(app, options_.compute, fmt::format("{}", kContext));
+    add_compute_options(app, options_.compute, fmt::format("{}", kDefaultContext));
     app.footer(
         "Type a line and read the answer; /help lists what else there is. Earlier turns stay in "
         "the\n"
@@ -249,7 +248,7 @@ class Chat final : public Command {
     }
     SLUICE_ASSIGN(StatisticsOutput statistics, StatisticsOutput::prepare(options_.compute));
     SLUICE_ASSIGN(const auto engine,
-                  engine::Engine::open(engine_options(options_.compute, kContext)));
+                  engine::Engine::open(engine_options(options_.compute, kDefaultContext)));
     SLUICE_ASSIGN(std::vector<std::int32_t> stop_ids, end_ids(&tokenizer, folder, engine->shape()));
     SLUICE_ASSIGN(const auto sequence, engine->new_sequence(adapter));
     Dialogue dialogue(options_, tokenizer, *engine, *sequence, std::move(conversation),

@@ -15,6 +15,9 @@
 
 namespace sluice::cli {
 
+/// Positions, where --ctx does not say.
+inline constexpr std::size_t kDefaultContext = 4096;
+
 struct ComputeOptions {
   std::filesystem::path model;
   std::vector<std::filesystem::path> model_folders;  ///< with further weight files or copies

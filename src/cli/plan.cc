@@ -32,7 +32,6 @@ constexpr double kGiga = 1e9;
 constexpr double kAssumedDrive = 3e9;  // an NVMe drive on PCIe 3
 constexpr double kDriveSeconds = 0.6;
 constexpr double kKernelSeconds = 1.2;
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 struct PlanOptions {
   fs::path model;

@@ -14,7 +14,7 @@
 namespace sluice::cli {
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
+constexpr std::size_t kReadBytes = std::size_t{64} << 10;
 constexpr std::size_t kLongBytes = std::size_t{256} << 10;  // a check reads files of the model
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 
@@ -73,11 +73,11 @@ Result<std::string> read_whole(const std::string& path, const std::string& flag,
   SLUICE_TRY(check_size(known));
   std::string text;
   // Room that is not written to is none: only so a text never moves, and is never there twice.
-  text.reserve((known > 0 ? known : most) + kPieceBytes);
+  text.reserve((known > 0 ? known : most) + kReadBytes);
   while (true) {
     const std::size_t size = text.size();
-    text.resize(size + kPieceBytes);
-    const ssize_t count = ::read(file.descriptor(), text.data() + size, kPieceBytes);
+    text.resize(size + kReadBytes);
+    const ssize_t count = ::read(file.descriptor(), text.data() + size, kReadBytes);
     const int error = errno;
     text.resize(size + static_cast<std::size_t>(std::max<ssize_t>(0, count)));
     if (count == 0) return text;

@@ -20,10 +20,6 @@ namespace {
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
 constexpr std::uint64_t kMostCopied = std::uint64_t{64} << 20;
 
-std::uint64_t checksum_of(std::string_view text) {
-  return store::checksum_of(std::as_bytes(std::span(text)));
-}
-
 bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
@@ -95,7 +91,7 @@ Status RequestFile::for_each(Take take) const {
       }
       if (end == std::string_view::npos && count > 0) break;
       line.bytes = static_cast<std::uint32_t>(text.size());
-      line.checksum = checksum_of(text);
+      line.checksum = store::checksum_of(text);
       if (!is_blank(text)) SLUICE_TRY(take(line, text));
       if (count == 0) return {};
       line.offset += text.size() + 1;
@@ -114,7 +110,7 @@ Result<std::string> RequestFile::read(const Line& line) const {
     if (count == 0) break;
     done += count;
   }
-  if (checksum_of(text) == line.checksum) return text;
+  if (store::checksum_of(text) == line.checksum) return text;
   return fail(ErrorKind::drive, "{}: has changed since it was read first; start again",
               place(line));
 }

@@ -30,10 +30,6 @@ bool may_be_begun(std::string_view rest) {
   return rest.substr(0, common) == kStart.substr(0, common);
 }
 
-std::uint64_t checksum_of(std::string_view text) {
-  return store::checksum_of(std::as_bytes(std::span(text)));
-}
-
 std::optional<KnownResult> read_result(std::string_view line) {
   const auto json = text::parse_json(line, "a result", ErrorKind::usage);
   if (!json || !json->is_object() || !json->contains("response")) return std::nullopt;
@@ -44,7 +40,7 @@ std::optional<KnownResult> read_result(std::string_view line) {
   const std::string* const name = text_of("custom_id");
   const std::string* const id = text_of("id");
   if (name == nullptr || id == nullptr) return std::nullopt;
-  KnownResult result = {.name = digest_of(*name), .id = checksum_of(*id)};
+  KnownResult result = {.name = digest_of(*name), .id = store::checksum_of(*id)};
   const text::Json& response = json->at("response");
   if (response.is_object() && response.contains("status_code")) {
     const text::Json& status = response.at("status_code");
@@ -56,7 +52,7 @@ std::optional<KnownResult> read_result(std::string_view line) {
 }  // namespace
 
 NameDigest digest_of(std::string_view custom_id) {
-  return {checksum_of(custom_id), checksum_of("custom_id " + std::string(custom_id))};
+  return {store::checksum_of(custom_id), store::checksum_of("custom_id " + std::string(custom_id))};
 }
 
 ResultFile::~ResultFile() {

@@ -23,8 +23,6 @@
 namespace sluice::cli {
 namespace {
 
-constexpr std::size_t kContext = 4096;
-
 struct ServeOptions {
   ComputeOptions compute;
   std::string host = "127.0.0.1";
@@ -86,7 +84,7 @@ class Serve final : public Command {
              "minute's worth at once: drives wear out; default: 10M")
         ->group(group);
     add_adapters(app, options_.compute);
-    add_compute_options(app, options_.compute, fmt::format("{}", kContext));
+    add_compute_options(app, options_.compute, fmt::format("{}", kDefaultContext));
     app.footer(
         "Ctrl-C or SIGTERM ends the server, with exit code 0: clients are told, and with "
         "--state-dir\n"
@@ -107,7 +105,7 @@ class Serve final : public Command {
     SLUICE_TRY(check_outputs(options_.compute, {}, {options_.key_file}));
     SLUICE_TRY(admit(options));
     SLUICE_ASSIGN(StatisticsOutput statistics, StatisticsOutput::prepare(options_.compute));
-    options.host.engine = engine_options(options_.compute, kContext);
+    options.host.engine = engine_options(options_.compute, kDefaultContext);
     options.host.name = options_.name;
     options.host.queue = options_.queue;
     options.host.saved_states = options_.saved_states;

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/size.h"
 #include "cli/progress.h"
 
 namespace sluice::cli {
@@ -15,8 +16,6 @@ std::string grouped(std::uint64_t number) {
 }
 
 std::string as_flag(std::uint64_t bytes) {
-  constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
-  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
   if (bytes % kGiB == 0) return fmt::format("{}G", bytes / kGiB);
   if (bytes % kMiB == 0) return fmt::format("{}M", bytes / kMiB);
   return fmt::format("{}", bytes);

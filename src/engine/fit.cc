@@ -10,9 +10,6 @@
 namespace sluice::engine {
 namespace {
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
-
 Result<Budget> budget_for(const model::Architecture& architecture, const io::Reader& reader,
                           const FitOptions& options, std::uint64_t ram,
                           std::optional<std::size_t> chunk) {

@@ -9,6 +9,7 @@
 #include "store/checksum.h"
 #include "store/faults.h"
 #include "store/pack_companions.h"
+#include "store/places.h"
 
 namespace sluice::engine {
 namespace {
@@ -33,11 +34,6 @@ Result<std::vector<std::byte>> read_all(const fs::path& path, std::uint64_t limi
   std::vector<std::byte> bytes(static_cast<std::size_t>(file.size()));
   SLUICE_TRY(file.read_exact(0, bytes));
   return bytes;
-}
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(path, ignored));
 }
 
 }  // namespace
@@ -96,7 +92,7 @@ Status expect_empty(const std::vector<fs::path>& folders) {
 
 Result<std::optional<PackJournal>> read_journal(const fs::path& folder) {
   const fs::path path = folder / store::kPackJournalName;
-  if (!is_there(path)) return std::optional<PackJournal>();
+  if (!store::is_there(path)) return std::optional<PackJournal>();
   SLUICE_ASSIGN(const std::vector<std::byte> bytes, read_all(path, store::kMostPackIndexBytes));
   SLUICE_ASSIGN(PackJournal journal, decode_journal(bytes, path));
   return std::optional(std::move(journal));
@@ -104,7 +100,7 @@ Result<std::optional<PackJournal>> read_journal(const fs::path& folder) {
 
 Result<std::optional<store::PackIndex>> read_finished(const fs::path& folder) {
   const fs::path path = folder / store::kPackIndexName;
-  if (!is_there(path)) return std::optional<store::PackIndex>();
+  if (!store::is_there(path)) return std::optional<store::PackIndex>();
   SLUICE_ASSIGN(const std::vector<std::byte> bytes, read_all(path, store::kMostPackIndexBytes));
   store::FaultList faults;
   auto index = store::decode_pack_index(bytes, path.string(), faults);

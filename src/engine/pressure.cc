@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "base/memory_info.h"
+#include "base/size.h"
 
 namespace sluice::engine {
 namespace {
-
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 constexpr auto kCalmInterval = std::chrono::milliseconds(200);
 constexpr auto kTightInterval = std::chrono::milliseconds(50);

@@ -4,10 +4,10 @@
 #include <array>
 #include <string>
 
+#include "base/size.h"
+
 namespace sluice::engine {
 namespace {
-
-constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
 // name, description, memory, cores, drive GB/s, drives, memory GB/s, then per core: bf16 GB/s,
 // MXFP4 GB/s, 1e9 multiply-adds/s.

@@ -31,10 +31,6 @@ struct MirroredFile {
   std::uint64_t size = 0;
 };
 
-bool lies_inside(const Extent& extent, std::uint64_t size) {
-  return extent.offset <= size && extent.length <= size - extent.offset;
-}
-
 class MirrorReader final : public Reader {
  public:
   MirrorReader(std::unique_ptr<Reader> inner, std::vector<Mirrored> files,

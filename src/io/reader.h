@@ -21,6 +21,10 @@ struct Extent {
   std::uint64_t length = 0;
 };
 
+inline bool lies_inside(const Extent& extent, std::uint64_t size) {
+  return extent.offset <= size && extent.length <= size - extent.offset;
+}
+
 /// Demand goes before read-ahead, read-ahead before guesses; statistics are kept per priority.
 enum class Priority : std::uint8_t { needed, read_ahead, guess };
 inline constexpr std::size_t kPriorities = 3;

@@ -23,10 +23,6 @@ Error outside(const Request& request) {
                       request.asked.extent.offset, request.file.size())};
 }
 
-bool lies_inside(const Extent& extent, std::uint64_t size) {
-  return extent.offset <= size && extent.length <= size - extent.offset;
-}
-
 }  // namespace
 
 std::size_t room_for_extent(std::uint64_t length) {

@@ -6,7 +6,7 @@
 namespace sluice::io {
 namespace {
 
-constexpr int kMaxRetries = 8;
+constexpr int kMostRepeats = 8;
 
 }  // namespace
 
@@ -34,7 +34,7 @@ NextRead RingFlight::next() {
 
 RingFlight::State RingFlight::advance(std::int64_t result) {
   if (result == -EINTR || result == -EAGAIN || result == -ECANCELED) {
-    return ++retries_ <= kMaxRetries ? State::more : State::stuck;
+    return ++retries_ <= kMostRepeats ? State::more : State::stuck;
   }
   retries_ = 0;
   return reading_direct_ ? advance_direct(result) : advance_buffered(result);

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include "model/config_limits.h"
 #include "model/end_ids.h"
 #include "model/fields.h"
 #include "model/quantization_fields.h"
@@ -9,9 +10,6 @@
 
 namespace sluice::model {
 namespace {
-
-// Larger than any model of this family will be, small enough that no product of two overflows.
-constexpr std::uint64_t kMost = std::uint64_t{1} << 24;
 
 using Kind = Fields::Kind;
 
@@ -21,8 +19,8 @@ void read_attention(Fields& fields, DeepseekConfig& config) {
   if (fields.count_or("num_key_value_heads", mla.heads, 1, 4096) != mla.heads) {
     fields.fault("num_key_value_heads", "must equal num_attention_heads: MLA has no grouping");
   }
-  mla.query_rank = fields.count_or("q_lora_rank", 0, 1, kMost);
-  mla.latent = fields.count("kv_lora_rank", 1, kMost);
+  mla.query_rank = fields.count_or("q_lora_rank", 0, 1, kLargestSize);
+  mla.latent = fields.count("kv_lora_rank", 1, kLargestSize);
   mla.nope = fields.count("qk_nope_head_dim", 1, 4096);
   mla.rope = fields.count("qk_rope_head_dim", 2, 4096);
   mla.value = fields.count("v_head_dim", 1, 4096);
@@ -56,9 +54,9 @@ void read_mixture(Fields& fields, DeepseekConfig& config) {
   router.scale = static_cast<float>(fields.number("routed_scaling_factor", 1e-6, 1e6));
   fields.expect("scoring_func", "sigmoid");
   fields.expect("topk_method", "noaux_tc");
-  config.moe.width = fields.count("moe_intermediate_size", 1, kMost);
+  config.moe.width = fields.count("moe_intermediate_size", 1, kLargestSize);
   config.moe.shared_width = fields.count_or("n_shared_experts", 0, 0, 4096) * config.moe.width;
-  config.first_moe_layer = fields.count_or("first_k_dense_replace", 0, 0, kMost);
+  config.first_moe_layer = fields.count_or("first_k_dense_replace", 0, 0, kLargestSize);
   fields.expect("moe_layer_freq", 1);
   // Of training only.
   fields.unused(Kind::number, {"aux_loss_alpha", "router_aux_loss_coef"});
@@ -87,10 +85,10 @@ void read_quantization(Fields& fields, DeepseekConfig& config) {
 void read_fields(Fields& fields, DeepseekConfig& config) {
   pass_boilerplate(fields);
   config.model_type = fields.text("model_type");
-  config.hidden = fields.count("hidden_size", 1, kMost);
+  config.hidden = fields.count("hidden_size", 1, kLargestSize);
   config.layers = fields.count("num_hidden_layers", 1, 4096);
-  config.vocabulary = fields.count("vocab_size", 1, kMost);
-  config.dense_width = fields.count("intermediate_size", 1, kMost);
+  config.vocabulary = fields.count("vocab_size", 1, kLargestSize);
+  config.dense_width = fields.count("intermediate_size", 1, kLargestSize);
   config.epsilon = static_cast<float>(fields.number("rms_norm_eps", 1e-12, 1e-1));
   config.max_positions = fields.count("max_position_embeddings", 1, std::uint64_t{1} << 32);
   config.tied = fields.flag_or("tie_word_embeddings", false);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "model/config_limits.h"
 #include "model/deepseek_config.h"
 #include "model/end_ids.h"
 #include "model/metadata_reader.h"
@@ -11,21 +12,17 @@
 namespace sluice::model {
 namespace {
 
-// Larger than any model of this family will be, small enough that no product of two overflows.
-constexpr std::uint64_t kMost = std::uint64_t{1} << 24;
-constexpr std::uint64_t kMostPositions = std::uint64_t{1} << 32;
-
 /// Files with MLA's heads as they are name the sizes of keys and values; those whose heads are
 /// split name the latent's, as one head for all, and the others apart.
 void read_attention(MetadataReader& reader, const store::Checkpoint& checkpoint, MlaConfig& mla) {
   mla.heads = reader.count("attention.head_count", 1, 4096);
-  mla.query_rank = reader.count("attention.q_lora_rank", 0, kMost, 0);
-  mla.latent = reader.count("attention.kv_lora_rank", 1, kMost);
+  mla.query_rank = reader.count("attention.q_lora_rank", 0, kLargestSize, 0);
+  mla.latent = reader.count("attention.kv_lora_rank", 1, kLargestSize);
   mla.rope = reader.count("rope.dimension_count", 2, 4096);
   mla.split = checkpoint.find("blk.0.attn_k_b.weight").has_value();
   mla.unpacks_heads = true;
-  const std::uint64_t key = reader.count("attention.key_length", 2, kMost);
-  const std::uint64_t value = reader.count("attention.value_length", 1, kMost);
+  const std::uint64_t key = reader.count("attention.key_length", 2, kLargestSize);
+  const std::uint64_t value = reader.count("attention.value_length", 1, kLargestSize);
   const std::uint64_t head_key = reader.count("attention.key_length_mla", 2, 8192, key);
   mla.value = reader.count("attention.value_length_mla", 1, 4096, value);
   const std::uint64_t groups = reader.count("attention.head_count_kv", 1, 4096, mla.heads);
@@ -75,14 +72,14 @@ void read_mixture(MetadataReader& reader, DeepseekConfig& config) {
   }
   router.renormalize = reader.flag("expert_weights_norm", false);
   router.scale = static_cast<float>(reader.number("expert_weights_scale", 1e-6, 1e6, 1));
-  config.moe.width = reader.count("expert_feed_forward_length", 1, kMost);
+  config.moe.width = reader.count("expert_feed_forward_length", 1, kLargestSize);
   config.moe.shared_width = reader.count("expert_shared_count", 0, 4096, 0) * config.moe.width;
-  config.first_moe_layer = reader.count("leading_dense_block_count", 0, kMost, 0);
+  config.first_moe_layer = reader.count("leading_dense_block_count", 0, kLargestSize, 0);
 }
 
 void read_sizes(MetadataReader& reader, const store::Checkpoint& checkpoint,
                 DeepseekConfig& config) {
-  config.hidden = reader.count("embedding_length", 1, kMost);
+  config.hidden = reader.count("embedding_length", 1, kLargestSize);
   config.drafting_layers = reader.count("nextn_predict_layers", 0, 4096, 0);
   const std::uint64_t blocks = reader.count("block_count", 1, 4096);
   config.layers = blocks;
@@ -91,7 +88,7 @@ void read_sizes(MetadataReader& reader, const store::Checkpoint& checkpoint,
   } else {
     config.layers -= config.drafting_layers;
   }
-  config.dense_width = reader.count("feed_forward_length", 1, kMost);
+  config.dense_width = reader.count("feed_forward_length", 1, kLargestSize);
   config.max_positions = reader.count("context_length", 1, kMostPositions);
   config.epsilon =
       static_cast<float>(reader.number("attention.layer_norm_rms_epsilon", 1e-12, 1e-1));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/config_limits.h"
 #include "model/end_ids.h"
 #include "model/fields.h"
 #include "model/metadata_reader.h"
@@ -14,8 +15,6 @@
 namespace sluice::model {
 namespace {
 
-constexpr std::uint64_t kMost = std::uint64_t{1} << 24;
-constexpr std::uint64_t kMostPositions = std::uint64_t{1} << 32;
 constexpr double kGlobalBase = 1e6;
 constexpr double kLocalBase = 1e4;
 constexpr std::size_t kPattern = 6;  // every sixth layer has no window
@@ -65,10 +64,10 @@ void read_ropes(Fields& fields, Gemma3Config& config) {
 /// The defaults are transformers': configurations in the field leave out what equals them.
 void read_text_fields(Fields& fields, Gemma3Config& config) {
   pass_boilerplate(fields);
-  config.hidden = fields.count("hidden_size", 1, kMost);
+  config.hidden = fields.count("hidden_size", 1, kLargestSize);
   config.layers = fields.count("num_hidden_layers", 1, 4096);
-  config.width = fields.count("intermediate_size", 1, kMost);
-  config.vocabulary = fields.count_or("vocab_size", 262'208, 1, kMost);
+  config.width = fields.count("intermediate_size", 1, kLargestSize);
+  config.vocabulary = fields.count_or("vocab_size", 262'208, 1, kLargestSize);
   config.epsilon =
       static_cast<float>(fields.optional_number("rms_norm_eps", 1e-12, 1e-1).value_or(1e-6));
   config.max_positions = fields.count_or("max_position_embeddings", 131'072, 1, kMostPositions);
@@ -172,9 +171,9 @@ Result<Gemma3Config> read_gemma3_metadata(const store::Checkpoint& checkpoint) {
   config.gguf = true;
   config.model_type = "gemma3";
   MetadataReader reader(metadata, config.model_type);
-  config.hidden = reader.count("embedding_length", 1, kMost);
+  config.hidden = reader.count("embedding_length", 1, kLargestSize);
   config.layers = reader.count("block_count", 1, 4096);
-  config.width = reader.count("feed_forward_length", 1, kMost);
+  config.width = reader.count("feed_forward_length", 1, kLargestSize);
   config.max_positions = reader.count("context_length", 1, kMostPositions);
   config.epsilon =
       static_cast<float>(reader.number("attention.layer_norm_rms_epsilon", 1e-12, 1e-1));

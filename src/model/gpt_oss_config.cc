@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include "model/config_limits.h"
 #include "model/end_ids.h"
 #include "model/fields.h"
 #include "model/gqa_metadata.h"
@@ -12,10 +13,7 @@
 namespace sluice::model {
 namespace {
 
-// Larger than any model of this family will be, small enough that no product of two overflows.
-constexpr std::uint64_t kMost = std::uint64_t{1} << 24;
 constexpr std::uint64_t kMostExperts = 65536;
-constexpr std::uint64_t kMostPositions = std::uint64_t{1} << 32;
 
 using Kind = Fields::Kind;
 
@@ -65,7 +63,7 @@ void read_mixture(Fields& fields, GptOssConfig& config) {
   kernels::Router& router = config.moe.router;
   router.experts = fields.count("num_local_experts", 1, kMostExperts);
   router.top_k = fields.count("num_experts_per_tok", 1, router.experts);
-  config.moe.width = fields.count("intermediate_size", 1, kMost);
+  config.moe.width = fields.count("intermediate_size", 1, kLargestSize);
   config.moe.by_turns = true;
   config.glu.beta = static_cast<float>(
       fields.optional_number("swiglu_alpha", 1e-3, 1e3).value_or(config.glu.beta));
@@ -79,9 +77,9 @@ void read_mixture(Fields& fields, GptOssConfig& config) {
 void read_fields(Fields& fields, GptOssConfig& config) {
   pass_boilerplate(fields);
   config.model_type = fields.text("model_type");
-  config.hidden = fields.count("hidden_size", 1, kMost);
+  config.hidden = fields.count("hidden_size", 1, kLargestSize);
   config.layers = fields.count("num_hidden_layers", 1, 4096);
-  config.vocabulary = fields.count("vocab_size", 1, kMost);
+  config.vocabulary = fields.count("vocab_size", 1, kLargestSize);
   config.epsilon = static_cast<float>(fields.number("rms_norm_eps", 1e-12, 1e-1));
   config.max_positions = fields.count("max_position_embeddings", 1, kMostPositions);
   fields.expect("tie_word_embeddings", false);
@@ -112,7 +110,7 @@ Result<GptOssConfig> read_gpt_oss_metadata(const store::Checkpoint& checkpoint,
   config.gguf = true;
   config.model_type = "gpt-oss";
   MetadataReader reader(metadata, config.model_type);
-  config.hidden = reader.count("embedding_length", 1, kMost);
+  config.hidden = reader.count("embedding_length", 1, kLargestSize);
   config.layers = reader.count("block_count", 1, 4096);
   config.max_positions = reader.count("context_length", 1, kMostPositions);
   config.epsilon =
@@ -128,8 +126,8 @@ Result<GptOssConfig> read_gpt_oss_metadata(const store::Checkpoint& checkpoint,
   kernels::Router& router = config.moe.router;
   router.experts = reader.count("expert_count", 1, kMostExperts);
   router.top_k = reader.count("expert_used_count", 1, router.experts);
-  const std::uint64_t width = reader.count("feed_forward_length", 1, kMost);
-  config.moe.width = reader.count("expert_feed_forward_length", 1, kMost, width);
+  const std::uint64_t width = reader.count("feed_forward_length", 1, kLargestSize);
+  config.moe.width = reader.count("expert_feed_forward_length", 1, kLargestSize, width);
   const auto embedding = checkpoint.find("token_embd.weight");
   config.vocabulary = embedding && embedding->shape.rank == 2 ? embedding->shape.size[0] : 1;
   reader.ignore({"vocab_size", "tensor_data_layout"});

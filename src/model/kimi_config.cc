@@ -4,21 +4,19 @@
 
 #include <algorithm>
 
+#include "model/config_limits.h"
 #include "model/fields.h"
 #include "model/quantization_fields.h"
 
 namespace sluice::model {
 namespace {
 
-// Larger than any model of this family will be, small enough that no product of two overflows.
-constexpr std::uint64_t kMost = std::uint64_t{1} << 24;
-
 using Kind = Fields::Kind;
 
 /// The lists count layers from 1 (SPEC trap 11); together they must name each layer once.
 void read_layer_kinds(Fields& fields, KimiConfig& config) {
-  const auto kda = fields.counts("kda_layers", kMost);
-  const auto full = fields.counts("full_attn_layers", kMost);
+  const auto kda = fields.counts("kda_layers", kLargestSize);
+  const auto full = fields.counts("full_attn_layers", kLargestSize);
   std::vector<int> named(config.layers + 1, 0);
   config.is_kda.assign(config.layers, false);
   bool inside = true;
@@ -62,8 +60,8 @@ void read_mla(Fields& fields, KimiConfig& config) {
   if (kv_heads != mla.heads) {
     fields.fault("num_key_value_heads", "must equal num_attention_heads: MLA has no grouping");
   }
-  mla.query_rank = fields.count_or("q_lora_rank", 0, 1, kMost);
-  mla.latent = fields.count("kv_lora_rank", 1, kMost);
+  mla.query_rank = fields.count_or("q_lora_rank", 0, 1, kLargestSize);
+  mla.latent = fields.count("kv_lora_rank", 1, kLargestSize);
   mla.nope = fields.count("qk_nope_head_dim", 1, 4096);
   mla.rope = fields.count("qk_rope_head_dim", 0, 4096);
   mla.value = fields.count("v_head_dim", 1, 4096);
@@ -96,12 +94,12 @@ void read_moe(Fields& fields, KimiConfig& config) {
   // One expert alone keeps its score.
   moe.router.renormalize = fields.flag("moe_renormalize") && moe.router.top_k > 1;
   moe.router.scale = static_cast<float>(fields.number("routed_scaling_factor", 1e-6, 1e6));
-  moe.width = fields.count("moe_intermediate_size", 1, kMost);
-  moe.latent = fields.count_or("routed_expert_hidden_size", 0, 1, kMost);
+  moe.width = fields.count("moe_intermediate_size", 1, kLargestSize);
+  moe.latent = fields.count_or("routed_expert_hidden_size", 0, 1, kLargestSize);
   moe.latent_norm = fields.flag_or("latent_moe_use_norm", false);
   moe.shared_width = fields.count_or("num_shared_experts", 0, 0, 4096) * moe.width;
-  config.first_moe_layer = fields.count("first_k_dense_replace", 0, kMost);
-  config.moe_frequency = fields.count_or("moe_layer_freq", 1, 1, kMost);
+  config.first_moe_layer = fields.count("first_k_dense_replace", 0, kLargestSize);
+  config.moe_frequency = fields.count_or("moe_layer_freq", 1, 1, kLargestSize);
   fields.expect("topk_method", "noaux_tc");
   fields.unused(Kind::flag, {"use_grouped_topk"});  // num_expert_group decides
 }
@@ -121,11 +119,11 @@ void read_glu(Fields& fields, KimiConfig& config) {
 
 void read_text_config(Fields fields, KimiConfig& config) {
   pass_boilerplate(fields);
-  config.hidden = fields.count("hidden_size", 1, kMost);
+  config.hidden = fields.count("hidden_size", 1, kLargestSize);
   config.layers = fields.count("num_hidden_layers", 1, 4096);
-  config.vocabulary = fields.count("vocab_size", 1, kMost);
+  config.vocabulary = fields.count("vocab_size", 1, kLargestSize);
   config.epsilon = static_cast<float>(fields.number("rms_norm_eps", 1e-12, 1e-1));
-  config.dense_width = fields.count("intermediate_size", 1, kMost);
+  config.dense_width = fields.count("intermediate_size", 1, kLargestSize);
   config.residual_block = fields.count_or("attn_res_block_size", 0, 1, 4096);
   if (config.residual_banks() > kMostResidualBanks) {
     fields.fault("attn_res_block_size",

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/config_limits.h"
 #include "model/end_ids.h"
 #include "model/fields.h"
 #include "model/gqa_metadata.h"
@@ -16,9 +17,6 @@
 namespace sluice::model {
 namespace {
 
-// Larger than any model of these families will be, small enough that no product of two overflows.
-constexpr std::uint64_t kMost = std::uint64_t{1} << 24;
-constexpr std::uint64_t kMostPositions = std::uint64_t{1} << 32;
 constexpr double kMostFactor = 1e6;
 
 void check_attention(const LlamaConfig& config, std::vector<std::string>& faults,
@@ -38,7 +36,7 @@ void check_attention(const LlamaConfig& config, std::vector<std::string>& faults
 /// All layers of mistral and mixtral look back on a window, qwen's from a certain layer on.
 void read_windows(Fields& fields, LlamaConfig& config) {
   const bool used = fields.flag_or("use_sliding_window", !config.model_type.starts_with("qwen"));
-  const std::uint64_t first = fields.count_or("max_window_layers", 0, 0, kMost);
+  const std::uint64_t first = fields.count_or("max_window_layers", 0, 0, kLargestSize);
   config.windows = read_windows(fields, config.layers, 0,
                                 [&](std::size_t layer) { return used && layer >= first; });
 }
@@ -46,10 +44,10 @@ void read_windows(Fields& fields, LlamaConfig& config) {
 void read_fields(Fields& fields, LlamaConfig& config) {
   pass_boilerplate(fields);
   config.model_type = fields.text("model_type");
-  config.hidden = fields.count("hidden_size", 1, kMost);
+  config.hidden = fields.count("hidden_size", 1, kLargestSize);
   config.layers = fields.count("num_hidden_layers", 1, 4096);
-  config.vocabulary = fields.count("vocab_size", 1, kMost);
-  config.width = fields.count("intermediate_size", 1, kMost);
+  config.vocabulary = fields.count("vocab_size", 1, kLargestSize);
+  config.width = fields.count("intermediate_size", 1, kLargestSize);
   config.epsilon = static_cast<float>(fields.number("rms_norm_eps", 1e-12, 1e-1));
   config.max_positions = fields.count("max_position_embeddings", 1, kMostPositions);
   config.tied = fields.flag_or("tie_word_embeddings", false);
@@ -98,9 +96,9 @@ Result<LlamaConfig> read_llama_metadata(const store::Checkpoint& checkpoint,
   SLUICE_ASSIGN(const std::string_view architecture, metadata.text("general.architecture"));
   config.model_type = architecture;
   MetadataReader reader(metadata, config.model_type);
-  config.hidden = reader.count("embedding_length", 1, kMost);
+  config.hidden = reader.count("embedding_length", 1, kLargestSize);
   config.layers = reader.count("block_count", 1, 4096);
-  config.width = reader.count("feed_forward_length", 1, kMost);
+  config.width = reader.count("feed_forward_length", 1, kLargestSize);
   config.max_positions = reader.count("context_length", 1, kMostPositions);
   config.epsilon =
       static_cast<float>(reader.number("attention.layer_norm_rms_epsilon", 1e-12, 1e-1));

@@ -4,13 +4,14 @@
 
 #include <cmath>
 
+#include "model/config_limits.h"
+
 namespace sluice::model {
 namespace {
 
 using Scaling = RopeConfig::Scaling;
 
 constexpr double kMostFactor = 1e6;
-constexpr std::uint64_t kMostPositions = std::uint64_t{1} << 32;
 
 Scaling scaling_of(Fields& fields) {
   const std::string old_type = fields.text_or("type", "default");

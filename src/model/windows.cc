@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "model/config_limits.h"
+
 namespace sluice::model {
 
 std::vector<std::size_t> read_windows(Fields& fields, std::size_t layers, std::size_t absent,
                                       FunctionRef<bool(std::size_t layer)> is_local) {
-  constexpr std::uint64_t kMostPositions = std::uint64_t{1} << 32;
   const std::uint64_t window = fields.count_or("sliding_window", absent, 1, kMostPositions);
   std::vector<std::size_t> windows(layers, 0);
   if (!fields.has("layer_types")) {

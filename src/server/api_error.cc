@@ -1,5 +1,6 @@
 #include "server/api_error.h"
 
+#include "server/answer_writer.h"
 #include "text/json.h"
 
 namespace sluice::server {
@@ -7,10 +8,6 @@ namespace {
 
 text::Json or_null(const std::string& text) {
   return text.empty() ? text::Json() : text::Json(text);
-}
-
-std::string dump(const text::Json& json) {
-  return json.dump(-1, ' ', false, text::Json::error_handler_t::replace);
 }
 
 std::string anthropic_type(const ApiError& error) {
@@ -67,7 +64,7 @@ std::string openai_error(const ApiError& error) {
                    {"type", error.type},
                    {"param", or_null(error.param)},
                    {"code", or_null(error.code)}};
-  return dump(json);
+  return to_line(json);
 }
 
 std::string anthropic_error(const ApiError& error) {
@@ -76,7 +73,7 @@ std::string anthropic_error(const ApiError& error) {
   const std::string message = (too_long ? "prompt is too long: " : "") + error.message;
   const text::Json json = {{"type", "error"},
                            {"error", {{"type", anthropic_type(error)}, {"message", message}}}};
-  return dump(json);
+  return to_line(json);
 }
 
 }  // namespace sluice::server

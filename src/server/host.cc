@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/memory_info.h"
+#include "base/size.h"
 #include "engine/engine.h"
 #include "engine/model_text.h"
 #include "server/openai_common.h"
@@ -15,7 +16,6 @@
 namespace sluice::server {
 namespace {
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 // Of JSON: a value in a list takes 16 bytes, one with a name some 60 and its heap block.
 constexpr std::uint64_t kValueBytes = 80;
 // Steps on their way to slow clients, answers that are collected, small things.

@@ -39,6 +39,9 @@ struct HttpFault {
   std::string message;
 };
 
+/// Only A to Z change.
+std::string lower_case(std::string_view text);
+
 /// Takes a head apart: everything up to and with the empty line.
 tl::expected<HttpRequest, HttpFault> parse_http_head(std::string_view head);
 

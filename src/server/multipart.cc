@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "server/http_message.h"
+
 namespace sluice::server {
 namespace {
 
@@ -20,14 +22,6 @@ std::string parameter(std::string_view header, std::string_view key) {
     return std::string(value.substr(0, value.find_first_of("; \t")));
   }
   return {};
-}
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
 }
 
 std::optional<FormPart> parse_part(std::string_view part) {

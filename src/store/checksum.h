@@ -5,10 +5,14 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 
 namespace sluice::store {
 
 std::uint64_t checksum_of(std::span<const std::byte> bytes);
+inline std::uint64_t checksum_of(std::string_view text) {
+  return checksum_of(std::as_bytes(std::span(text)));
+}
 
 /// The same of bytes that come in pieces.
 class Checksum {

@@ -8,6 +8,7 @@
 
 #include "store/checkpoint.h"
 #include "store/pack.h"
+#include "store/places.h"
 
 namespace sluice::store {
 namespace {
@@ -22,11 +23,6 @@ constexpr std::uint32_t kMaxShards = 99999;
 constexpr std::string_view kExpected =
     "a model's folder, its index (model.safetensors.index.json), one of its weight files, or a "
     "GGUF file";
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(path, ignored));  // a broken link is there, and is a fault
-}
 
 bool is_folder(const fs::path& path) {
   std::error_code ignored;

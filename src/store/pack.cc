@@ -12,6 +12,7 @@
 #include "io/file.h"
 #include "store/checksum.h"
 #include "store/pack_reader.h"
+#include "store/places.h"
 
 namespace sluice::store {
 namespace {
@@ -20,11 +21,6 @@ namespace fs = std::filesystem;
 
 bool all_zero(std::span<const std::byte> bytes) {
   return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
-}
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(path, ignored));
 }
 
 bool holds_only_a_part(const fs::path& folder) {

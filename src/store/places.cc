@@ -10,11 +10,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(path, ignored));  // a broken link is there, and is a fault
-}
-
 bool is_same_file(const fs::path& one, const fs::path& other) {
   std::error_code error;
   return fs::equivalent(one, other, error) && !error;
@@ -26,6 +21,11 @@ bool is_known(const Places& places, const fs::path& path) {
 }
 
 }  // namespace
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
 
 std::vector<fs::path> searchable(const std::vector<fs::path>& asked, FaultList& faults) {
   std::vector<fs::path> folders;

@@ -13,6 +13,9 @@ namespace sluice::store {
 /// in no folder.
 using Places = std::vector<std::filesystem::path>;
 
+/// Whether something has that path: a broken link, too, which is a fault of its own.
+bool is_there(const std::filesystem::path& path);
+
 /// The folders of `asked` that can be searched: one that is a model's folder of a Hugging Face
 /// cache stands for its snapshot. Those that are not there are faults.
 std::vector<std::filesystem::path> searchable(const std::vector<std::filesystem::path>& asked,

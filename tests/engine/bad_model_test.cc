@@ -10,12 +10,11 @@
 namespace sluice::engine {
 namespace {
 
-const std::vector<std::int32_t> kPrompt = {3, 141, 59, 26, 53, 58};
 const std::string kLayers = "language_model.model.layers.";
 
 Result<std::vector<float>> logits_of(const CheckpointCopy& copy) {
   SLUICE_ASSIGN(const auto engine, copy.open());
-  std::vector<std::int32_t> prompt = kPrompt;
+  std::vector<std::int32_t> prompt = kShortPrompt;
   const auto ids = static_cast<std::int32_t>(engine->shape().vocabulary);
   for (std::int32_t& token : prompt) token %= ids;
   SLUICE_ASSIGN(Trace result, trace(*engine, prompt));

@@ -8,12 +8,12 @@
 #include <fstream>
 #include <string>
 
+#include "base/size.h"
+
 namespace sluice::engine {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 class DriveSpeedTest : public testing::Test {
  protected:

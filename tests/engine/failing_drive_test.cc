@@ -8,8 +8,6 @@
 namespace sluice::engine {
 namespace {
 
-const std::vector<std::int32_t> kPrompt = {3, 141, 59, 26, 53, 58};
-
 EngineOptions with_faults(io::ReadFault fault) {
   EngineOptions options;
   options.all_logits = true;
@@ -27,7 +25,7 @@ TEST(FailingDrive, Promise6AnyFailedReadIsNamedAndTheEngineGoesOn) {
   clean.all_logits = true;
   const auto engine = open_engine("k3-tiny", clean);
   ASSERT_TRUE(engine) << engine.error().message;
-  const auto expected = trace(**engine, kPrompt);
+  const auto expected = trace(**engine, kShortPrompt);
   ASSERT_TRUE(expected);
   int failures = 0;
   for (std::uint64_t read = 0; read < 400; read += 7) {
@@ -39,13 +37,13 @@ TEST(FailingDrive, Promise6AnyFailedReadIsNamedAndTheEngineGoesOn) {
       EXPECT_EQ(faulty.error().kind, ErrorKind::drive);
       continue;
     }
-    auto result = trace(**faulty, kPrompt);
+    auto result = trace(**faulty, kShortPrompt);
     if (!result) {
       ++failures;
       EXPECT_EQ(result.error().kind, ErrorKind::drive);
       EXPECT_NE(result.error().message.find(".safetensors"), std::string::npos)
           << result.error().message;
-      result = trace(**faulty, kPrompt);  // the fault is over
+      result = trace(**faulty, kShortPrompt);  // the fault is over
     }
     ASSERT_TRUE(result) << result.error().message;
     ASSERT_EQ(result->logits, expected->logits) << "after read " << read << " failed";
@@ -58,7 +56,7 @@ TEST(FailingDrive, Promise6ACancelledPassLeavesTheEngineUsable) {
   options.all_logits = true;
   const auto engine = open_engine("k3-tiny", options);
   ASSERT_TRUE(engine);
-  const auto expected = trace(**engine, kPrompt);
+  const auto expected = trace(**engine, kShortPrompt);
   ASSERT_TRUE(expected);
   Cancellation cancellation;
   for (std::size_t layer = 0; layer < 9; ++layer) {
@@ -69,12 +67,12 @@ TEST(FailingDrive, Promise6ACancelledPassLeavesTheEngineUsable) {
     feed.on_progress = [&](const Progress& progress) {
       if (progress.layer == layer) cancellation.request();
     };
-    const auto stopped = (*engine)->feed(**sequence, kPrompt, feed);
+    const auto stopped = (*engine)->feed(**sequence, kShortPrompt, feed);
     ASSERT_FALSE(stopped);
     EXPECT_EQ(stopped.error().kind, ErrorKind::interrupted);
     EXPECT_EQ((*sequence)->length(), 0u);
     cancellation.reset();
-    const auto again = trace(**engine, kPrompt);
+    const auto again = trace(**engine, kShortPrompt);
     ASSERT_TRUE(again);
     ASSERT_EQ(again->logits, expected->logits);
   }

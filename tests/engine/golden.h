@@ -52,6 +52,17 @@ struct Trace {
   std::vector<std::vector<std::vector<std::int32_t>>> routes;  // [layer][position][pick]
 };
 
+inline bool same_bits(const Trace& a, const Trace& b) {
+  return a.logits.size() == b.logits.size() && a.hidden.size() == b.hidden.size() &&
+         std::memcmp(a.logits.data(), b.logits.data(), a.logits.size() * sizeof(float)) == 0 &&
+         std::memcmp(a.hidden.data(), b.hidden.data(), a.hidden.size() * sizeof(float)) == 0 &&
+         a.routes == b.routes;
+}
+
+/// Tokens to feed where it does not matter which.
+inline const std::vector<std::int32_t> kShortPrompt = {3, 141, 59, 26, 53, 58};
+inline const std::vector<std::int32_t> kPrompt = {3, 141, 59, 26, 53, 58, 97};
+
 /// For a checkpoint and the short texts of the tests.
 inline EngineOptions options_for(const std::string& name, EngineOptions options = {}) {
   options.model = checkpoint_folder(name);

@@ -10,14 +10,7 @@
 namespace sluice::engine {
 namespace {
 
-const std::vector<std::int32_t> kPrompt = {3, 141, 59, 26, 53, 58, 97, 93, 23, 84, 62, 64};
-
-bool same_bits(const Trace& a, const Trace& b) {
-  return a.logits.size() == b.logits.size() && a.hidden.size() == b.hidden.size() &&
-         std::memcmp(a.logits.data(), b.logits.data(), a.logits.size() * sizeof(float)) == 0 &&
-         std::memcmp(a.hidden.data(), b.hidden.data(), a.hidden.size() * sizeof(float)) == 0 &&
-         a.routes == b.routes;
-}
+const std::vector<std::int32_t> kLongPrompt = {3, 141, 59, 26, 53, 58, 97, 93, 23, 84, 62, 64};
 
 /// A checkpoint with two more copies of all its files, each as on a drive of its own.
 class Mirrored {
@@ -63,7 +56,7 @@ class MirrorBits : public ::testing::TestWithParam<const char*> {
     options.all_logits = true;
     const auto engine = open_engine(GetParam(), options);
     EXPECT_TRUE(engine);
-    return trace(**engine, kPrompt).value_or(Trace{});
+    return trace(**engine, kLongPrompt).value_or(Trace{});
   }
 };
 
@@ -76,7 +69,7 @@ TEST_P(MirrorBits, Promise2OverEveryReader) {
     const auto engine = Engine::open(options);
     ASSERT_TRUE(engine) << engine.error().message;
     for (int run = 0; run < 2; ++run) {
-      const auto found = trace(**engine, kPrompt);
+      const auto found = trace(**engine, kLongPrompt);
       ASSERT_TRUE(found) << found.error().message;
       EXPECT_TRUE(same_bits(*found, without)) << io::name_of(mode);
     }
@@ -99,7 +92,7 @@ TEST_P(MirrorBits, Promise2WhenACopyFailsInMidRun) {
       const auto engine = Engine::open(options);
       ASSERT_TRUE(engine) << engine.error().message;
       for (int run = 0; run < 2; ++run) {
-        const auto found = trace(**engine, kPrompt);
+        const auto found = trace(**engine, kLongPrompt);
         ASSERT_TRUE(found) << found.error().message;
         EXPECT_TRUE(same_bits(*found, without)) << io::name_of(mode) << " from read " << from;
       }
@@ -120,7 +113,7 @@ TEST_P(MirrorBits, Promise6WhenNoCopyIsLeftTheRequestSaysWhatWasLostAndTheNextOn
   ASSERT_TRUE(engine) << engine.error().message;
   bool lost = false;
   for (int run = 0; run < 8 && !lost; ++run) {
-    const auto found = trace(**engine, kPrompt);
+    const auto found = trace(**engine, kLongPrompt);
     lost = !found;
     if (found) continue;
     EXPECT_EQ(found.error().kind, ErrorKind::drive);
@@ -128,7 +121,7 @@ TEST_P(MirrorBits, Promise6WhenNoCopyIsLeftTheRequestSaysWhatWasLostAndTheNextOn
   }
   EXPECT_TRUE(lost);
   for (std::uint64_t run = 0; run < kLost; ++run) {  // each uses up at least one
-    const auto again = trace(**engine, kPrompt);
+    const auto again = trace(**engine, kLongPrompt);
     if (!again) continue;  // the faults are not all used up
     EXPECT_TRUE(same_bits(*again, without));
     return;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "base/size.h"
 #include "engine/fit.h"
 #include "engine/profiles.h"
 #include "io/make_reader.h"
@@ -14,8 +15,6 @@
 
 namespace sluice::engine {
 namespace {
-
-constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
 /// Kimi K3 as its config.json describes it; made once, since it has 497,052 tensors.
 struct K3 {

@@ -7,9 +7,6 @@
 namespace sluice::engine {
 namespace {
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
-
 /// Shows what it is told to.
 class FakeMemory final : public MemorySource {
  public:

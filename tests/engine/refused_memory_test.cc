@@ -8,10 +8,10 @@
 namespace sluice::engine {
 namespace {
 
-const std::vector<std::int32_t> kPrompt = {3, 14, 15, 9, 26, 53, 58};
+const std::vector<std::int32_t> kFedTokens = {3, 14, 15, 9, 26, 53, 58};
 
 std::vector<float> logits_of(Engine& engine, model::SequenceState& sequence) {
-  const auto logits = engine.feed(sequence, kPrompt);
+  const auto logits = engine.feed(sequence, kFedTokens);
   EXPECT_TRUE(logits) << logits.error().message;
   return logits ? std::vector<float>(logits->begin(), logits->end()) : std::vector<float>();
 }
@@ -59,7 +59,7 @@ TEST_P(RefusedMemory, OfATextBeyondTheContextLeavesTheSequenceAsItWas) {
   const auto refused = (*engine)->feed(**sequence, std::vector<std::int32_t>(10, 5));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::memory);
-  EXPECT_EQ((*sequence)->length(), kPrompt.size()) << "nothing of it was computed";
+  EXPECT_EQ((*sequence)->length(), kFedTokens.size()) << "nothing of it was computed";
   EXPECT_EQ(logits_of(**engine, **sequence), expected);
 }
 

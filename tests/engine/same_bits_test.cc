@@ -23,13 +23,6 @@ std::vector<std::int32_t> prompt_of(const std::string& name) {
   return {1};
 }
 
-bool same_bits(const Trace& a, const Trace& b) {
-  return a.logits.size() == b.logits.size() && a.hidden.size() == b.hidden.size() &&
-         std::memcmp(a.logits.data(), b.logits.data(), a.logits.size() * sizeof(float)) == 0 &&
-         std::memcmp(a.hidden.data(), b.hidden.data(), a.hidden.size() * sizeof(float)) == 0 &&
-         a.routes == b.routes;
-}
-
 class SameBits : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(SameBits, Promise2EveryBudgetThreadCountChunkAndReader) {

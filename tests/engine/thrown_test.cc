@@ -6,8 +6,6 @@
 namespace sluice::engine {
 namespace {
 
-const std::vector<std::int32_t> kPrompt = {3, 141, 59, 26, 53, 58, 97};
-
 TEST(Thrown, InAnyLayerOfAPassTheNextOneHasItsBitsAllTheSame) {
   EngineOptions options;
   options.all_logits = true;

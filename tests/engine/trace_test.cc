@@ -41,8 +41,6 @@ EngineOptions traced_into(const TraceFile& file) {
   return options;
 }
 
-const std::vector<std::int32_t> kPrompt = {3, 141, 59, 26, 53, 58, 97};
-
 TEST(Trace, HasEveryReadAndTheBytesAreThoseOfTheStatistics) {
   const TraceFile file;
   const auto engine = open_engine("k3-tiny", traced_into(file));

@@ -23,13 +23,13 @@ using testing::Room;
 using testing::TempFolder;
 using testing::Way;
 
-constexpr std::uint64_t kSize = 3'500'007;  // four parts
+constexpr std::uint64_t kFileSize = 3'500'007;  // four parts
 
 /// Whether these are the bytes of a test file from `offset` on.
-bool is_content(std::span<const std::byte> bytes, std::uint64_t offset) {
+bool is_in_file(std::span<const std::byte> bytes, std::uint64_t offset) {
   static const std::vector<std::byte> all = [] {
-    std::vector<std::byte> content(kSize);
-    for (std::uint64_t i = 0; i < kSize; ++i) content[i] = testing::content_at(i);
+    std::vector<std::byte> content(kFileSize);
+    for (std::uint64_t i = 0; i < kFileSize; ++i) content[i] = testing::content_at(i);
     return content;
   }();
   return bytes.empty() || std::memcmp(bytes.data(), all.data() + offset, bytes.size()) == 0;
@@ -41,7 +41,7 @@ struct Copies {
     for (std::size_t i = 0; i < count; ++i) {
       const auto place = folder.path() / ("drive-" + std::to_string(i));
       fs::create_directory(place);
-      paths.push_back(i == 0 ? folder.file("drive-0/data", kSize) : place / "data");
+      paths.push_back(i == 0 ? folder.file("drive-0/data", kFileSize) : place / "data");
       if (i > 0) fs::copy_file(paths[0], paths[i]);
       drives.push_back(place.filename().string() + "/");
     }
@@ -57,13 +57,13 @@ struct Copies {
 std::vector<Extent> extents(FileId file) {
   std::vector<Extent> all;
   for (std::uint64_t i = 0; i < 24; ++i) {
-    const std::uint64_t offset = i * 370'003 % (kSize - 1);
-    const std::uint64_t length = std::min(kSize - offset, i % 5 == 0 ? i * 37 : i * 75'001);
+    const std::uint64_t offset = i * 370'003 % (kFileSize - 1);
+    const std::uint64_t length = std::min(kFileSize - offset, i % 5 == 0 ? i * 37 : i * 75'001);
     all.push_back({file, offset, length});
   }
-  all.push_back({file, 0, kSize});
-  all.push_back({file, kSize, 0});
-  all.push_back({file, kSize - 1, 1});
+  all.push_back({file, 0, kFileSize});
+  all.push_back({file, kFileSize, 0});
+  all.push_back({file, kFileSize - 1, 1});
   return all;
 }
 
@@ -80,7 +80,7 @@ void expect_all_bytes(Reader& reader, FileId file) {
     const Extent& extent = all[completion.tag];
     ASSERT_TRUE(completion.bytes.has_value()) << completion.bytes.error().message;
     ASSERT_EQ(completion.bytes->size(), extent.length);
-    EXPECT_TRUE(is_content(*completion.bytes, extent.offset)) << extent.offset;
+    EXPECT_TRUE(is_in_file(*completion.bytes, extent.offset)) << extent.offset;
   }
 }
 
@@ -177,7 +177,7 @@ TEST_P(MirrorReaderTest, every_byte_arrives_whichever_copy_gives_it) {
       copies.mirrored());
   const auto file = reader->open(copies.paths[0]);
   ASSERT_TRUE(file.has_value());
-  EXPECT_EQ(reader->size(*file), kSize);
+  EXPECT_EQ(reader->size(*file), kFileSize);
   EXPECT_EQ(reader->path(*file), copies.paths[0]);
   for (int round = 0; round < 3; ++round) expect_all_bytes(*reader, *file);
   int used = 0;
@@ -219,14 +219,14 @@ TEST_P(MirrorReaderTest, what_waits_for_a_drive_that_stands_still_is_given_by_an
   const Standing standing = stand_still(copies, std::chrono::milliseconds(20));
   Collector sink;
   Batch batch(*standing.reader, sink);
-  for (std::size_t i = 0; i < kReads; ++i) batch.add({standing.file, 0, kSize}, i);
+  for (std::size_t i = 0; i < kReads; ++i) batch.add({standing.file, 0, kFileSize}, i);
   standing.reader->submit(batch.requests());
   sink.wait_for(1);
   standing.inner->go_on();
   sink.wait_for(kReads);
   for (const Completion& completion : sink.so_far()) {
     ASSERT_TRUE(completion.bytes.has_value()) << completion.bytes.error().message;
-    EXPECT_TRUE(is_content(*completion.bytes, 0));
+    EXPECT_TRUE(is_in_file(*completion.bytes, 0));
   }
 }
 
@@ -235,7 +235,7 @@ TEST_P(MirrorReaderTest, reads_that_fail_while_the_reader_goes_away_end_as_well)
   Standing standing = stand_still(copies, std::chrono::hours(1));
   Collector sink;
   Batch batch(*standing.reader, sink);
-  for (std::size_t i = 0; i < kReads; ++i) batch.add({standing.file, 0, kSize}, i);
+  for (std::size_t i = 0; i < kReads; ++i) batch.add({standing.file, 0, kFileSize}, i);
   standing.reader->submit(batch.requests());
   standing.reader.reset();
   const auto ended = sink.so_far();
@@ -274,8 +274,8 @@ TEST_P(MirrorReaderTest, when_no_copy_is_left_the_request_says_what_each_answere
       copies.mirrored());
   const auto file = reader->open(copies.paths[0]);
   ASSERT_TRUE(file.has_value());
-  const Room room(reader->room_for(kSize));
-  const auto bytes = read_now(*reader, {*file, 0, kSize}, room.bytes(), Purpose::other);
+  const Room room(reader->room_for(kFileSize));
+  const auto bytes = read_now(*reader, {*file, 0, kFileSize}, room.bytes(), Purpose::other);
   ASSERT_FALSE(bytes.has_value());
   EXPECT_EQ(bytes.error().kind, ErrorKind::drive);
   for (const char* part : {"no copy of", "drive-0/data", "drive-1/data"}) {
@@ -289,14 +289,14 @@ TEST_P(MirrorReaderTest, an_extent_outside_the_file_is_refused_and_not_retried) 
   const auto reader = make_mirror_reader(plain(), copies.mirrored());
   const auto file = reader->open(copies.paths[0]);
   const Room room(reader->room_for(1000));
-  const auto bytes = read_now(*reader, {*file, kSize - 10, 11}, room.bytes(), Purpose::other);
+  const auto bytes = read_now(*reader, {*file, kFileSize - 10, 11}, room.bytes(), Purpose::other);
   ASSERT_FALSE(bytes.has_value());
   EXPECT_EQ(bytes.error().kind, ErrorKind::model_files);
 }
 
 TEST_P(MirrorReaderTest, files_without_copies_are_read_where_they_are) {
   const Copies copies(2);
-  const auto alone = copies.folder.file("alone", kSize);
+  const auto alone = copies.folder.file("alone", kFileSize);
   const auto reader = make_mirror_reader(plain(), copies.mirrored());
   const auto mirrored = reader->open(copies.paths[0]);
   const auto file = reader->open(alone);
@@ -331,9 +331,9 @@ TEST_P(MirrorReaderTest, cancel_settles_everything_and_leaves_the_others_alone) 
   Batch second(*reader, kept);
   Batch third(*reader, left);
   for (std::uint64_t tag = 0; tag < 12; ++tag) {
-    first.add({*file, tag, kSize - 100}, tag, Priority::guess);
-    second.add({*file, tag, kSize - 100}, tag, Priority::read_ahead);
-    third.add({*file, tag, kSize - 100}, tag, Priority::guess);
+    first.add({*file, tag, kFileSize - 100}, tag, Priority::guess);
+    second.add({*file, tag, kFileSize - 100}, tag, Priority::read_ahead);
+    third.add({*file, tag, kFileSize - 100}, tag, Priority::guess);
   }
   reader->submit(first.requests());
   reader->submit(second.requests());
@@ -344,14 +344,14 @@ TEST_P(MirrorReaderTest, cancel_settles_everything_and_leaves_the_others_alone) 
   ASSERT_EQ(settled.size(), 12u);
   for (const Completion& completion : settled) {
     if (completion.bytes) {
-      EXPECT_TRUE(is_content(*completion.bytes, completion.tag));
+      EXPECT_TRUE(is_in_file(*completion.bytes, completion.tag));
     } else {
       EXPECT_EQ(completion.bytes.error().kind, ErrorKind::interrupted);
     }
   }
   for (const Completion& completion : kept.wait_for(12)) {
     ASSERT_TRUE(completion.bytes.has_value()) << completion.bytes.error().message;
-    EXPECT_TRUE(is_content(*completion.bytes, completion.tag));
+    EXPECT_TRUE(is_in_file(*completion.bytes, completion.tag));
   }
   reader.reset();
   EXPECT_EQ(left.so_far().size(), 12u);

@@ -13,7 +13,7 @@ struct Shape {
 };
 constexpr Shape kShapes[] = {{1, 576, 512}, {2, 48, 32},  {5, 48, 40},     {63, 80, 64},
                              {64, 48, 33},  {65, 37, 20}, {200, 576, 512}, {131, 16, 16}};
-constexpr std::size_t kHeads = 7;
+constexpr std::size_t kMostHeads = 7;
 
 class LatentAttention : public KernelTest {};
 
@@ -52,15 +52,15 @@ TEST_P(LatentAttention, IsWithinRoundingOfFloat64) {
 TEST_P(LatentAttention, ManyHeadsHaveTheBitsOfOneCallEach) {
   for (const Shape& shape : kShapes) {
     const auto [count, width, value_width] = shape;
-    const std::vector<float> queries = Random(3).numbers(kHeads * width);
+    const std::vector<float> queries = Random(3).numbers(kMostHeads * width);
     const std::vector<float> cache = Random(4).numbers(count * width);
-    std::vector<float> scores(kHeads * count);
-    std::vector<float> alone(kHeads * value_width);
-    for (std::size_t h = 0; h < kHeads; ++h) {
+    std::vector<float> scores(kMostHeads * count);
+    std::vector<float> alone(kMostHeads * value_width);
+    for (std::size_t h = 0; h < kMostHeads; ++h) {
       latent_attention(queries.data() + h * width, cache.data(), count, width, value_width, 0.3f,
                        scores.data(), alone.data() + h * value_width);
     }
-    for (std::size_t heads = 1; heads <= kHeads; ++heads) {
+    for (std::size_t heads = 1; heads <= kMostHeads; ++heads) {
       std::vector<float> together(heads * value_width + 1, -9.0f);
       latent_attention_heads(queries.data(), heads, cache.data(), count, width, value_width, 0.3f,
                              scores.data(), together.data());

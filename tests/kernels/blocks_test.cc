@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "kernels/matmul.h"
+#include "kernels/multiply.h"
 #include "kernels/scalar.h"
 #include "kernels/support.h"
 
@@ -24,10 +25,10 @@ constexpr Kind kKinds[] = {
 };
 
 /// Blocks of a type, and what the independent decoder makes of them.
-struct Golden {
+struct GoldenBlocks {
   static constexpr std::size_t kBlocks = 6;
 
-  explicit Golden(const Kind& kind) : block(block_of(kind.format)) {
+  explicit GoldenBlocks(const Kind& kind) : block(block_of(kind.format)) {
     std::ifstream in(std::string(SLUICE_SOURCE_DIR "/tests/golden/quants/") + kind.name + ".bin",
                      std::ios::binary);
     data.resize(kBlocks * block.bytes);
@@ -46,7 +47,7 @@ struct Golden {
 /// Random blocks of ordinary size: the goldens' blocks, shuffled codes and all.
 std::vector<std::byte> random_rows(const Kind& kind, std::size_t rows, std::size_t columns,
                                    std::uint32_t seed) {
-  const Golden golden(kind);
+  const GoldenBlocks golden(kind);
   Random random(seed);
   std::vector<std::byte> data;
   for (std::size_t i = 0; i < rows * columns / golden.block.columns; ++i) {
@@ -58,19 +59,11 @@ std::vector<std::byte> random_rows(const Kind& kind, std::size_t rows, std::size
   return data;
 }
 
-std::vector<float> multiply(const Rows& w, const std::vector<float>& x, std::size_t positions) {
-  AlignedFloats prepared(prepared_floats(w.columns, positions));
-  prepare(w.format, x.data(), w.columns, w.columns, positions, prepared.data());
-  std::vector<float> y(positions * w.rows);
-  matmul(w, prepared.data(), positions, y.data(), w.rows);
-  return y;
-}
-
 class Blocks : public KernelTest {};
 
 TEST_P(Blocks, DecodeAsTheIndependentDecoderDoes) {
   for (const Kind& kind : kKinds) {
-    const Golden golden(kind);
+    const GoldenBlocks golden(kind);
     const std::size_t columns = golden.values.size();
     const Rows row{kind.format, golden.data.data(), nullptr, 1, columns};
     std::vector<float> decoded(columns);
@@ -83,14 +76,14 @@ TEST_P(Blocks, DecodeAsTheIndependentDecoderDoes) {
 
 TEST_P(Blocks, ProductsWithOneAreTheDecodedWeights) {
   for (const Kind& kind : kKinds) {
-    const Golden golden(kind);
+    const GoldenBlocks golden(kind);
     const std::size_t columns = golden.block.columns;
-    const Rows rows{kind.format, golden.data.data(), nullptr, Golden::kBlocks, columns};
+    const Rows rows{kind.format, golden.data.data(), nullptr, GoldenBlocks::kBlocks, columns};
     for (std::size_t c = 0; c < columns; ++c) {
       std::vector<float> x(columns, 0.0f);
       x[c] = 1.0f;
       const std::vector<float> y = multiply(rows, x, 1);
-      for (std::size_t r = 0; r < Golden::kBlocks; ++r) {
+      for (std::size_t r = 0; r < GoldenBlocks::kBlocks; ++r) {
         EXPECT_EQ(y[r], golden.values[r * columns + c]) << kind.name << " row " << r;
       }
     }

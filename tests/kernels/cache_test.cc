@@ -9,7 +9,8 @@
 namespace sluice::kernels::test {
 namespace {
 
-constexpr WeightFormat kFormats[] = {WeightFormat::f32, WeightFormat::bf16, WeightFormat::q8_0};
+constexpr WeightFormat kCacheFormats[] = {WeightFormat::f32, WeightFormat::bf16,
+                                          WeightFormat::q8_0};
 
 /// `count` rows as a cache keeps them, and what they read as.
 struct Kept {
@@ -84,7 +85,7 @@ TEST_P(Cache, WhatIsNotFiniteDoesNotReadAsANumber) {
 
 TEST_P(Cache, AttentionHasTheBitsOfAttentionOverWhatTheRowsReadAs) {
   constexpr std::size_t kHeads = 7;
-  for (const WeightFormat format : kFormats) {
+  for (const WeightFormat format : kCacheFormats) {
     for (const std::size_t width : {8u, 16u, 33u, 64u, 576u}) {
       for (const std::size_t count : {1u, 5u, 70u}) {
         const std::vector<float> queries = Random(2).numbers(kHeads * width);
@@ -114,7 +115,7 @@ TEST_P(Cache, BitsDoNotDependOnWhereTheRingBegins) {
   constexpr std::size_t kHeads = 5;
   const std::vector<float> rows = Random(5).numbers(kRows * kWidth);
   const std::vector<float> queries = Random(6).numbers(kHeads * kWidth);
-  for (const WeightFormat format : kFormats) {
+  for (const WeightFormat format : kCacheFormats) {
     for (const std::size_t count : {3u, 100u, 150u}) {
       std::vector<float> scores(kHeads * count);
       std::vector<float> expected;

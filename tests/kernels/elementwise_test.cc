@@ -1,7 +1,6 @@
 // Activations, gates and convolution: right for every float, and the same bits wherever an element
 // stands.
 #include <functional>
-#include <limits>
 
 #include "kernels/ops.h"
 #include "kernels/scalar.h"
@@ -9,8 +8,6 @@
 
 namespace sluice::kernels::test {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 double exact_sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 

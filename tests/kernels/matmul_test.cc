@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/multiply.h"
 #include "kernels/scalar.h"
 #include "kernels/support.h"
 
@@ -40,15 +41,6 @@ struct Matrix {
   std::vector<std::byte> data;
   std::vector<std::byte> scales;
 };
-
-/// [positions, rows] of w times x [positions, columns].
-std::vector<float> multiply(const Rows& w, const std::vector<float>& x, std::size_t positions) {
-  AlignedFloats prepared(prepared_floats(w.columns, positions));
-  prepare(w.format, x.data(), w.columns, w.columns, positions, prepared.data());
-  std::vector<float> y(positions * w.rows);
-  matmul(w, prepared.data(), positions, y.data(), w.rows);
-  return y;
-}
 
 /// Columns that fill no vector, one step, several, with every kind of remainder.
 std::vector<std::size_t> widths(WeightFormat format) {

@@ -1,6 +1,5 @@
 // Norms, softmax, maxima and the mixing of residual sources.
 #include <algorithm>
-#include <limits>
 
 #include "kernels/ops.h"
 #include "kernels/scalar.h"
@@ -9,7 +8,6 @@
 namespace sluice::kernels::test {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr std::size_t kSizes[] = {1, 2, 7, 15, 16, 17, 32, 40, 63, 64, 65, 96, 257, 7168};
 
 class Reductions : public KernelTest {};

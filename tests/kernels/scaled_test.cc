@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "kernels/matmul.h"
+#include "kernels/multiply.h"
 #include "kernels/scalar.h"
 #include "kernels/support.h"
 
@@ -10,9 +11,9 @@ namespace sluice::kernels::test {
 namespace {
 
 /// A matrix as stored, and what the independent decoder makes of it.
-struct Golden {
-  Golden(WeightFormat format, const char* name, std::size_t count, std::size_t columns,
-         std::size_t first, std::size_t scale_bytes)
+struct GoldenMatrix {
+  GoldenMatrix(WeightFormat format, const char* name, std::size_t count, std::size_t columns,
+               std::size_t first, std::size_t scale_bytes)
       : codes(count * bytes_per_row(format, columns)),
         scales(scale_bytes),
         values(count * columns),
@@ -24,8 +25,8 @@ struct Golden {
     read(in, values.data(), values.size() * sizeof(float));
     EXPECT_TRUE(in) << name;
   }
-  Golden(const Golden&) = delete;
-  Golden& operator=(const Golden&) = delete;
+  GoldenMatrix(const GoldenMatrix&) = delete;
+  GoldenMatrix& operator=(const GoldenMatrix&) = delete;
 
   static void read(std::ifstream& in, void* to, std::size_t bytes) {
     in.read(static_cast<char*>(to), static_cast<std::streamsize>(bytes));
@@ -38,11 +39,11 @@ struct Golden {
 };
 
 // In both rows and columns of its blocks the matrix of FP8 crosses a border.
-struct Fp8 : Golden {
-  Fp8() : Golden(WeightFormat::f8_e4m3, "f8_e4m3", 4, 160, 126, 16) {}
+struct Fp8 : GoldenMatrix {
+  Fp8() : GoldenMatrix(WeightFormat::f8_e4m3, "f8_e4m3", 4, 160, 126, 16) {}
 };
-struct Int4 : Golden {
-  Int4() : Golden(WeightFormat::int4, "int4", 5, 96, 0, 30) {}
+struct Int4 : GoldenMatrix {
+  Int4() : GoldenMatrix(WeightFormat::int4, "int4", 5, 96, 0, 30) {}
 };
 
 /// The same number, or both none.
@@ -54,23 +55,15 @@ void expect_same(float found, float expected, std::size_t at) {
   }
 }
 
-std::vector<float> multiply(const Rows& w, const std::vector<float>& x, std::size_t positions) {
-  AlignedFloats prepared(prepared_floats(w.columns, positions));
-  prepare(w.format, x.data(), w.columns, w.columns, positions, prepared.data());
-  std::vector<float> y(positions * w.rows);
-  matmul(w, prepared.data(), positions, y.data(), w.rows);
-  return y;
-}
-
 class Scaled : public KernelTest {
  protected:
   const Fp8 fp8_;
   const Int4 int4_;
-  const Golden* const goldens_[2] = {&fp8_, &int4_};
+  const GoldenMatrix* const goldens_[2] = {&fp8_, &int4_};
 };
 
 TEST_P(Scaled, DecodeAsTheIndependentDecoderDoes) {
-  for (const Golden* golden : goldens_) {
+  for (const GoldenMatrix* golden : goldens_) {
     const Rows& w = golden->rows;
     std::vector<float> decoded(w.columns);
     std::vector<float> twin(w.columns);
@@ -86,7 +79,7 @@ TEST_P(Scaled, DecodeAsTheIndependentDecoderDoes) {
 }
 
 TEST_P(Scaled, ProductsWithOneAreTheDecodedWeights) {
-  for (const Golden* golden : goldens_) {
+  for (const GoldenMatrix* golden : goldens_) {
     for (std::size_t r = 0; r < golden->rows.rows; ++r) {
       const Rows w = slice(golden->rows, r, 1);
       const float* const expected = golden->values.data() + r * w.columns;
@@ -118,7 +111,7 @@ std::vector<std::byte> ordinary_codes(const Rows& like, std::size_t bytes) {
 TEST_P(Scaled, TheBitsDoNotDependOnRowsPositionsOrAlignment) {
   constexpr std::size_t kRows = 135;
   constexpr std::size_t kColumns = 288;
-  for (const Golden* golden : goldens_) {
+  for (const GoldenMatrix* golden : goldens_) {
     Rows w = golden->rows;
     w.rows = kRows;
     w.columns = kColumns;

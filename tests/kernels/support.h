@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@
 #include <hwy/targets.h>
 
 namespace sluice::kernels::test {
+
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 /// Runs a test on one instruction set, its parameter.
 class KernelTest : public testing::TestWithParam<std::int64_t> {

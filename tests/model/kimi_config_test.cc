@@ -3,19 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "model/golden_config.h"
+
 namespace sluice::model {
 namespace {
-
-nlohmann::ordered_json config_of(const std::string& name) {
-  std::ifstream in(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/" + name +
-                   "/checkpoint/config.json");
-  return nlohmann::ordered_json::parse(in);
-}
 
 /// What parsing says to the changed config of k3-tiny; "" when it has nothing to say.
 std::string complaint(const std::function<void(nlohmann::ordered_json& config)>& change) {

@@ -2,27 +2,21 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 
 #include "model/deepseek_config.h"
+#include "model/golden_config.h"
 #include "model/gpt_oss_config.h"
 #include "model/llama_config.h"
 
 namespace sluice::model {
 namespace {
 
-nlohmann::json config_of(const std::string& name) {
-  std::ifstream in(std::string(SLUICE_SOURCE_DIR) + "/tests/golden/" + name +
-                   "/checkpoint/config.json");
-  return nlohmann::json::parse(in);
-}
-
 /// What parsing says to the changed config; "" when it has nothing to say.
 template <class Config = LlamaConfig>
 std::string complaint(const std::string& name,
-                      const std::function<void(nlohmann::json& config)>& change,
+                      const std::function<void(nlohmann::ordered_json& config)>& change,
                       Result<Config> (*parse)(const std::string& text) = &parse_llama_config) {
   auto config = config_of(name);
   change(config);

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::unique_ptr<Architecture> imagine(const std::string& name) {
+std::unique_ptr<Architecture> imagine_golden(const std::string& name) {
   auto made = imagine_architecture(fs::path(SLUICE_SOURCE_DIR) / "tests/golden" / name /
                                    "checkpoint/config.json");
   EXPECT_TRUE(made) << made.error().message;
@@ -29,7 +29,7 @@ Result<std::unique_ptr<Architecture>> imagine_text(const std::string& text) {
 }
 
 TEST(Window, StateDoesNotGrowBeyondIt) {
-  const auto mistral = imagine("mistral-window-tiny");
+  const auto mistral = imagine_golden("mistral-window-tiny");
   ASSERT_NE(mistral, nullptr);
   EXPECT_LT(mistral->state_bytes(32), mistral->state_bytes(69));
   EXPECT_EQ(mistral->state_bytes(1000), mistral->state_bytes(1 << 20));
@@ -41,7 +41,7 @@ TEST(Window, StateDoesNotGrowBeyondIt) {
 }
 
 TEST(Window, OfGemmaIsOnFiveOfSixLayers) {
-  const auto gemma = imagine("gemma3-seeing-tiny");
+  const auto gemma = imagine_golden("gemma3-seeing-tiny");
   ASSERT_NE(gemma, nullptr);
   const std::vector<std::string> kinds = {"GQA of 7, dense", "GQA of 7, dense", "GQA of 7, dense",
                                           "GQA of 7, dense", "GQA of 7, dense", "GQA, dense"};

@@ -3,6 +3,7 @@
 
 #include "engine/adapter_support.h"
 
+#include "base/size.h"
 #include "server/conversations.h"
 #include "server/folder.h"
 #include "server/served.h"
@@ -10,8 +11,6 @@
 namespace sluice::server {
 namespace {
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-const std::string kNano = SLUICE_SOURCE_DIR "/models/k3-nano";
 const std::vector<std::string> kTargets = {"q_proj", "v_proj", "o_proj"};
 
 TestJson completion(int port, const std::string& model, const std::string& prompt = kPrompt) {
@@ -22,9 +21,6 @@ TestJson completion(int port, const std::string& model, const std::string& promp
 }
 
 std::string text_of(const TestJson& answer) { return answer["choices"][0]["text"]; }
-int cached(const TestJson& answer) {
-  return answer["usage"]["prompt_tokens_details"]["cached_tokens"];
-}
 
 class Adapters : public ::testing::Test {
  protected:
@@ -76,7 +72,7 @@ TEST_F(Adapters, HaveAnswersThatHangOnNothingThatCameBefore) {
   std::map<std::string, std::string> first;
   for (const std::string name : {"one", "k3-nano", "two"}) {
     const TestJson answer = completion(server->port(), name);
-    EXPECT_EQ(cached(answer), 0) << name << " is handed no state of another";
+    EXPECT_EQ(cached(answer), 0u) << name << " is handed no state of another";
     first[name] = text_of(answer);
   }
   EXPECT_NE(first["one"], first["k3-nano"]);
@@ -84,7 +80,7 @@ TEST_F(Adapters, HaveAnswersThatHangOnNothingThatCameBefore) {
   for (const std::string name : {"two", "one", "k3-nano", "one"}) {
     const TestJson again = completion(server->port(), name);
     EXPECT_EQ(text_of(again), first[name]) << name;
-    EXPECT_GT(cached(again), 0) << name << " finds its own state";
+    EXPECT_GT(cached(again), 0u) << name << " finds its own state";
   }
   const auto other = start(options());
   ASSERT_NE(other, nullptr);

@@ -9,12 +9,7 @@ namespace {
 class Histories : public WithServer {};
 class Requests : public WithServer {};
 
-constexpr const char* kChat = "/v1/chat/completions";
-
 std::size_t prompt_tokens(const TestJson& answer) { return answer["usage"]["prompt_tokens"]; }
-std::size_t cached(const TestJson& answer) {
-  return answer["usage"]["prompt_tokens_details"]["cached_tokens"];
-}
 
 TEST_F(Histories, WithoutTheReasoningGoOnFromTheFirstPrompt) {
   const TestJson more = {{"reasoning_effort", "low"}, {"temperature", 0}};

@@ -15,8 +15,6 @@
 namespace sluice::server {
 namespace {
 
-constexpr const char* kChat = "/v1/chat/completions";
-
 ServerOptions options_in(const Folder& folder) {
   ServerOptions options = options_for_tests();
   options.state_folder = folder.path();
@@ -41,7 +39,7 @@ std::string begin_in_background(int port) {
   return kept.json()["id"];
 }
 
-StoredJob job_named(const std::string& id) {
+StoredJob chat_job(const std::string& id) {
   StoredJob job;
   job.id = id;
   job.endpoint = kChat;
@@ -50,13 +48,13 @@ StoredJob job_named(const std::string& id) {
 }
 
 /// Servers that die with the job `fatal` in their hands, so often; then one that lives.
-TestJson after_deaths(int deaths, TestJson& good, const StoredJob& fatal = job_named("fatal")) {
+TestJson after_deaths(int deaths, TestJson& good, const StoredJob& fatal = chat_job("fatal")) {
   const Folder folder;
   for (int i = 0; i < deaths; ++i) {
     const auto store = std::move(*JobStore::open(folder.path()));
     if (i == 0) {
       EXPECT_TRUE(store->add_job(fatal));
-      EXPECT_TRUE(store->add_job(job_named("good")));
+      EXPECT_TRUE(store->add_job(chat_job("good")));
     }
     EXPECT_EQ((*store->begin_next())->id, "fatal");
   }
@@ -81,7 +79,7 @@ TEST(AJobThatEndsTheProcess, IsTriedATwelfthTime) {
 
 // Its very reading may be what ends the process: it is counted before.
 TEST(AJobThatEndsTheProcess, IsSetAsideUnread) {
-  StoredJob fatal = job_named("fatal");
+  StoredJob fatal = chat_job("fatal");
   fatal.body = "{}";  // would be refused by its reader
   TestJson good;
   const TestJson failed = after_deaths(12, good, fatal);

@@ -8,14 +8,12 @@
 #include "server/folder.h"
 #include "server/job_store.h"
 #include "server/multipart.h"
-#include "server/server.h"
+#include "server/served.h"
 
 namespace sluice::server {
 namespace {
 
 namespace fs = std::filesystem;
-
-const std::string kNano = SLUICE_SOURCE_DIR "/models/k3-nano";
 
 StoredBatch batch_in_progress() {
   StoredBatch batch;

@@ -7,7 +7,7 @@
 
 #include "server/client.h"
 #include "server/folder.h"
-#include "server/server.h"
+#include "server/served.h"
 
 namespace sluice::server {
 namespace {
@@ -31,12 +31,6 @@ TestJson request(const std::string& prompt, std::size_t tokens) {
           {"seed", 11},         {"logit_bias", bias}, {"frequency_penalty", 0.2},
           {"temperature", 0.9}, {"logprobs", 2}};
 }
-
-std::size_t cached(const TestJson& answer) {
-  return answer["usage"]["prompt_tokens_details"]["cached_tokens"].get<std::size_t>();
-}
-
-const std::string kPrompt = "It was on a dreary night of November, that I beheld";
 
 TEST(ARestartedServer, GoesOnWithAConversation) {
   const Folder folder;

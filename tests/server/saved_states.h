@@ -5,13 +5,12 @@
 #include <numeric>
 #include <vector>
 
+#include "base/size.h"
 #include "engine/engine.h"
 
 namespace sluice::server {
 
 using Ids = std::vector<std::int32_t>;
-
-inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 /// `count` ids that follow each other.
 inline Ids numbered(std::size_t count, std::int32_t first) {

@@ -16,7 +16,7 @@ TestJson never_ending() {
 
 ServerOptions options_for_tests() {
   ServerOptions options;
-  options.host.engine.model = SLUICE_SOURCE_DIR "/models/k3-nano";
+  options.host.engine.model = kNano;
   options.host.engine.threads = 1;
   options.host.engine.context = 4096;
   options.host.engine.ram = std::uint64_t{512} << 20;
@@ -68,6 +68,10 @@ void wait_until_idle(int port) {
 std::string text_of(const Answered& answer) {
   EXPECT_EQ(answer.status, 200) << answer.body;
   return answer.status == 200 ? answer.json()["choices"][0]["text"].get<std::string>() : "";
+}
+
+std::size_t cached(const TestJson& answer) {
+  return answer["usage"]["prompt_tokens_details"]["cached_tokens"].get<std::size_t>();
 }
 
 }  // namespace sluice::server

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -10,6 +11,9 @@
 #include "server/server.h"
 
 namespace sluice::server {
+
+inline const std::string kNano = SLUICE_SOURCE_DIR "/models/k3-nano";
+inline constexpr const char* kChat = "/v1/chat/completions";
 
 /// One thread, a queue of two, and short patience with clients.
 ServerOptions options_for_tests();
@@ -38,6 +42,9 @@ inline const std::string kPrompt = "It was on a dreary night of November, that I
 
 /// Of an answer to a completion.
 std::string text_of(const Answered& answer);
+
+/// Of an answer: how many of its prompt's tokens were not computed again.
+std::size_t cached(const TestJson& answer);
 
 /// A request that takes long: it is running when this returns, and is given up with the client.
 class LongRequest {

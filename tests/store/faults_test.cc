@@ -11,10 +11,9 @@ namespace sluice::store {
 namespace {
 
 constexpr const char* kFile = "model.safetensors";
-constexpr const char* kFirst = "model-00001-of-00003.safetensors";
-constexpr const char* kSecond = "model-00002-of-00003.safetensors";
-constexpr const char* kThird = "model-00003-of-00003.safetensors";
-constexpr const char* kIndex = "model.safetensors.index.json";
+constexpr const char* kFirstOfThree = "model-00001-of-00003.safetensors";
+constexpr const char* kSecondOfThree = "model-00002-of-00003.safetensors";
+constexpr const char* kThirdOfThree = "model-00003-of-00003.safetensors";
 
 /// The message for a single file with these bytes.
 std::string fault_of_bytes(std::string_view bytes) {
@@ -250,17 +249,18 @@ TEST(Faults, AModelWithoutTensorsIsRefused) {
 TEST(Faults, AllFaultsOfAllFilesAreListedAtOnce) {
   TempFolder folder;
   const std::string good = weight_file_of({"a", "b"}, 64);
-  folder.write(kFirst, std::string_view(good).substr(0, good.size() - 10));
+  folder.write(kFirstOfThree, std::string_view(good).substr(0, good.size() - 10));
   folder.write(
-      kSecond,
+      kSecondOfThree,
       weight_file(
           R"({"c":{"dtype":"X9","shape":[4],"data_offsets":[0,4]},"d":{"dtype":"U8","shape":[3],"data_offsets":[4,8]}})",
           8));
   const std::string message = fault_of(folder.path());
-  expect_says(message,
-              {folder.path().string(), "4 faults", fmt::format("{}: the file is too short", kFirst),
-               "missing 10;", fmt::format("{}: tensor 'c': dtype 'X9'", kSecond),
-               fmt::format("{}: tensor 'd'", kSecond), fmt::format("{}: no such file", kThird)});
+  expect_says(message, {folder.path().string(), "4 faults",
+                        fmt::format("{}: the file is too short", kFirstOfThree), "missing 10;",
+                        fmt::format("{}: tensor 'c': dtype 'X9'", kSecondOfThree),
+                        fmt::format("{}: tensor 'd'", kSecondOfThree),
+                        fmt::format("{}: no such file", kThirdOfThree)});
 }
 
 TEST(Faults, ALongListIsCutWithACount) {
@@ -292,9 +292,9 @@ TEST(Faults, ADriveThatFailsIsNotBlamedOnTheModel) {
 class IndexFaults : public testing::Test {
  protected:
   IndexFaults() {
-    folder_.write(kFirst, weight_file_of({"a"}));
-    folder_.write(kSecond, weight_file_of({"b"}));
-    folder_.write(kThird, weight_file_of({"c"}));
+    folder_.write(kFirstOfThree, weight_file_of({"a"}));
+    folder_.write(kSecondOfThree, weight_file_of({"b"}));
+    folder_.write(kThirdOfThree, weight_file_of({"c"}));
   }
   std::string fault_of_index(std::string_view text) {
     folder_.write(kIndex, text);
@@ -304,32 +304,42 @@ class IndexFaults : public testing::Test {
 };
 
 TEST_F(IndexFaults, AMissingShardIsNamed) {
-  std::filesystem::remove(folder_ / kSecond);
-  const std::string message =
-      fault_of_index(index_of({{"a", kFirst}, {"b", kSecond}, {"b2", kSecond}, {"c", kThird}}, 12));
-  expect_says(message, {"1 fault ", fmt::format("{}: no such file", kSecond),
+  std::filesystem::remove(folder_ / kSecondOfThree);
+  const std::string message = fault_of_index(index_of(
+      {{"a", kFirstOfThree}, {"b", kSecondOfThree}, {"b2", kSecondOfThree}, {"c", kThirdOfThree}},
+      12));
+  expect_says(message, {"1 fault ", fmt::format("{}: no such file", kSecondOfThree),
                         "model.safetensors.index.json names it"});
 }
 
 TEST_F(IndexFaults, ATensorThatItsShardDoesNotHoldIsNamed) {
   expect_says(
-      fault_of_index(index_of({{"a", kFirst}, {"b", kSecond}, {"c", kThird}, {"d", kThird}}, 16)),
-      {fmt::format("tensor 'd' is said to be in {}, which does not hold it", kThird)});
+      fault_of_index(index_of(
+          {{"a", kFirstOfThree}, {"b", kSecondOfThree}, {"c", kThirdOfThree}, {"d", kThirdOfThree}},
+          16)),
+      {fmt::format("tensor 'd' is said to be in {}, which does not hold it", kThirdOfThree)});
   expect_says(
-      fault_of_index(index_of({{"a", kFirst}, {"b", kThird}, {"c", kThird}, {"c2", kSecond}}, 12)),
-      {fmt::format("tensor 'b': expected in {}, found in {}", kThird, kSecond)});
+      fault_of_index(index_of({{"a", kFirstOfThree},
+                               {"b", kThirdOfThree},
+                               {"c", kThirdOfThree},
+                               {"c2", kSecondOfThree}},
+                              12)),
+      {fmt::format("tensor 'b': expected in {}, found in {}", kThirdOfThree, kSecondOfThree)});
 }
 
 TEST_F(IndexFaults, ATensorInNoIndexIsNamed) {
-  folder_.write(kThird, weight_file_of({"c", "forgotten"}));
-  expect_says(
-      fault_of_index(index_of({{"a", kFirst}, {"b", kSecond}, {"c", kThird}}, 12)),
-      {fmt::format("{}: tensor 'forgotten' is not in model.safetensors.index.json", kThird)});
+  folder_.write(kThirdOfThree, weight_file_of({"c", "forgotten"}));
+  expect_says(fault_of_index(index_of(
+                  {{"a", kFirstOfThree}, {"b", kSecondOfThree}, {"c", kThirdOfThree}}, 12)),
+              {fmt::format("{}: tensor 'forgotten' is not in model.safetensors.index.json",
+                           kThirdOfThree)});
 }
 
 TEST_F(IndexFaults, ANameTwiceIsFound) {
   expect_says(
-      fault_of_index(index_of({{"a", kFirst}, {"b", kSecond}, {"a", kFirst}, {"c", kThird}}, 12)),
+      fault_of_index(index_of(
+          {{"a", kFirstOfThree}, {"b", kSecondOfThree}, {"a", kFirstOfThree}, {"c", kThirdOfThree}},
+          12)),
       {"tensor 'a' is named twice"});
 }
 
@@ -341,7 +351,7 @@ TEST_F(IndexFaults, FileNamesCannotLeaveTheFolder) {
         std::string(".."), std::string("."), std::string(""),
         std::string(R"(deeper\\x.safetensors)"), std::string(R"(\u002fetc)"),
         std::string(R"(a\u0000b)"), std::string(300, 'x')}) {
-    expect_says(fault_of_index(index_of({{"a", kFirst}, {"x", name}}, 8)),
+    expect_says(fault_of_index(index_of({{"a", kFirstOfThree}, {"x", name}}, 8)),
                 {"tensor 'x': expected the plain name of a file beside the index"});
   }
 }
@@ -358,7 +368,8 @@ TEST_F(IndexFaults, WhatIsNoIndexIsRefused) {
               {"expected one 'weight_map', found two"});
   expect_says(fault_of_index(""), {kIndex, "empty"});
   expect_says(fault_of_index("version https://git-lfs.github.com/spec/v1\noid"), {"git lfs pull"});
-  const std::string good = index_of({{"a", kFirst}, {"b", kSecond}, {"c", kThird}}, 12);
+  const std::string good =
+      index_of({{"a", kFirstOfThree}, {"b", kSecondOfThree}, {"c", kThirdOfThree}}, 12);
   for (const std::string& text :
        {std::string("{"), std::string("[]"), std::string("nul"), good + "x", good + "}",
         good.substr(0, good.size() - 1), good.substr(0, good.size() / 2),
@@ -373,10 +384,10 @@ TEST_F(IndexFaults, WhatIsNoIndexIsRefused) {
 }
 
 TEST_F(IndexFaults, AMissingPartOfASetWithoutIndexIsNamed) {
-  std::filesystem::remove(folder_ / kThird);
+  std::filesystem::remove(folder_ / kThirdOfThree);
   expect_says(fault_of(folder_.path()),
-              {fmt::format("{}: no such file", kThird), "the set needs it"});
-  expect_says(fault_of(folder_ / kFirst), {fmt::format("{}: no such file", kThird)});
+              {fmt::format("{}: no such file", kThirdOfThree), "the set needs it"});
+  expect_says(fault_of(folder_ / kFirstOfThree), {fmt::format("{}: no such file", kThirdOfThree)});
 }
 
 TEST(Faults, NoSingleByteChangeOfAHeaderDoesHarm) {

@@ -39,32 +39,33 @@ TEST(GgufParts, AModelInPartsOpensByAnyOfThem) {
   expect_says(fault_of(first), {"m-00002-of-00002.gguf: no such file"});
 }
 
-constexpr const char* kFirst = "m-00001-of-00003.gguf";
-constexpr const char* kSecond = "m-00002-of-00003.gguf";
-constexpr const char* kThird = "m-00003-of-00003.gguf";
+constexpr const char* kFirstPart = "m-00001-of-00003.gguf";
+constexpr const char* kSecondPart = "m-00002-of-00003.gguf";
+constexpr const char* kThirdPart = "m-00003-of-00003.gguf";
 
 /// A model's folder in a Hugging Face cache: the snapshot's names are links to files named by hash,
 /// whose order is another one than that of the parts.
-std::filesystem::path write_cache(const TempFolder& folder) {
+std::filesystem::path write_cache_of_parts(const TempFolder& folder) {
   folder.write("refs/main", "abc123");
   folder.write("blobs/9999", part(0, 3, 3).tensor("a", {3}, kGgmlF32, 12).bytes());
   folder.write("blobs/1111", part(1, 3, 3).tensor("b", {1}, kGgmlF32, 4).bytes());
   folder.write("blobs/5555", part(2, 3, 3).tensor("c", {2}, kGgmlF32, 8).bytes());
   const auto snapshot = folder / "snapshots/abc123";
   std::filesystem::create_directories(snapshot);
-  std::filesystem::create_symlink("../../blobs/9999", snapshot / kFirst);
-  std::filesystem::create_symlink("../../blobs/1111", snapshot / kSecond);
-  std::filesystem::create_symlink("../../blobs/5555", snapshot / kThird);
+  std::filesystem::create_symlink("../../blobs/9999", snapshot / kFirstPart);
+  std::filesystem::create_symlink("../../blobs/1111", snapshot / kSecondPart);
+  std::filesystem::create_symlink("../../blobs/5555", snapshot / kThirdPart);
   return snapshot;
 }
 
 TEST(GgufParts, LinksOfACacheSnapshotKeepTheirSiblings) {
   TempFolder folder;
-  const auto snapshot = write_cache(folder);
+  const auto snapshot = write_cache_of_parts(folder);
   TempFolder elsewhere;  // a link to the folder, too
   std::filesystem::create_directory_symlink(snapshot, elsewhere / "model");
-  for (const auto& way : {folder.path(), snapshot, snapshot / kFirst, snapshot / kSecond,
-                          snapshot / kThird, elsewhere / "model", elsewhere / "model" / kSecond}) {
+  for (const auto& way :
+       {folder.path(), snapshot, snapshot / kFirstPart, snapshot / kSecondPart,
+        snapshot / kThirdPart, elsewhere / "model", elsewhere / "model" / kSecondPart}) {
     const auto checkpoint = Checkpoint::open(way);
     ASSERT_TRUE(checkpoint) << way << ": " << checkpoint.error().message;
     EXPECT_EQ(checkpoint->tensor_count(), 3u) << way;
@@ -77,24 +78,24 @@ TEST(GgufParts, LinksOfACacheSnapshotKeepTheirSiblings) {
 }
 
 TEST(GgufParts, WhatIsMissingInACacheIsNamedByItsPart) {
-  for (const char* way : {kFirst, kSecond, kThird, ""}) {
+  for (const char* way : {kFirstPart, kSecondPart, kThirdPart, ""}) {
     TempFolder folder;
-    const auto snapshot = write_cache(folder);
+    const auto snapshot = write_cache_of_parts(folder);
     std::filesystem::remove(folder / "blobs/1111");
     const auto path = *way == '\0' ? snapshot : snapshot / way;
-    expect_says(fault_of(path), {kSecond, "link leads to no file", "download"});
-    std::filesystem::remove(snapshot / kSecond);
-    if (way == std::string_view(kSecond)) continue;  // nothing of this name is there any more
-    expect_says(fault_of(path), {kSecond});
+    expect_says(fault_of(path), {kSecondPart, "link leads to no file", "download"});
+    std::filesystem::remove(snapshot / kSecondPart);
+    if (way == std::string_view(kSecondPart)) continue;  // nothing of this name is there any more
+    expect_says(fault_of(path), {kSecondPart});
   }
 }
 
 TEST(GgufParts, LinksThatMixTwoModelsAreRefused) {
   TempFolder folder;
-  const auto snapshot = write_cache(folder);
-  std::filesystem::remove(snapshot / kThird);
-  std::filesystem::create_symlink("../../blobs/1111", snapshot / kThird);  // part 2 once more
-  expect_says(fault_of(snapshot / kFirst), {"says that it is part 2 of 3", kThird});
+  const auto snapshot = write_cache_of_parts(folder);
+  std::filesystem::remove(snapshot / kThirdPart);
+  std::filesystem::create_symlink("../../blobs/1111", snapshot / kThirdPart);  // part 2 once more
+  expect_says(fault_of(snapshot / kFirstPart), {"says that it is part 2 of 3", kThirdPart});
 }
 
 }  // namespace

@@ -18,6 +18,11 @@
 
 namespace sluice::store {
 
+/// The files of a model in two shards.
+inline constexpr const char* kFirst = "model-00001-of-000002.safetensors";
+inline constexpr const char* kSecond = "model-00002-of-000002.safetensors";
+inline constexpr const char* kIndex = "model.safetensors.index.json";
+
 /// An empty folder that is removed at the end of the test.
 class TempFolder {
  public:

@@ -6,10 +6,6 @@
 namespace sluice::store {
 namespace {
 
-constexpr const char* kFirst = "model-00001-of-000002.safetensors";
-constexpr const char* kSecond = "model-00002-of-000002.safetensors";
-constexpr const char* kIndex = "model.safetensors.index.json";
-
 /// Two shards with two tensors each, and an index.
 void write_two_shards(const TempFolder& folder, const std::string& prefix = "") {
   folder.write(prefix + kFirst, weight_file_of({"a.0", "a.1"}));
@@ -113,7 +109,7 @@ TEST(Open, AShardWithoutAPatternedNameLeadsToItsIndex) {
 }
 
 /// A model's folder in a Hugging Face cache: the snapshot's names are links to files named by hash.
-void write_cache(const TempFolder& folder) {
+void write_cache_of_shards(const TempFolder& folder) {
   folder.write("refs/main", "abc123");
   folder.write("blobs/1111", weight_file_of({"a.0", "a.1"}));
   folder.write("blobs/2222", weight_file_of({"b.0", "b.1"}));
@@ -129,7 +125,7 @@ void write_cache(const TempFolder& folder) {
 
 TEST(Open, LinksOfACacheSnapshotKeepTheirSiblings) {
   TempFolder folder;
-  write_cache(folder);
+  write_cache_of_shards(folder);
   const auto snapshot = folder / "snapshots/abc123";
   expect_two_shards(snapshot);
   expect_two_shards(snapshot / kFirst);
@@ -141,7 +137,7 @@ TEST(Open, LinksOfACacheSnapshotKeepTheirSiblings) {
 
 TEST(Open, AModelFolderOfTheCacheStandsForItsSnapshot) {
   TempFolder folder;
-  write_cache(folder);
+  write_cache_of_shards(folder);
   expect_two_shards(folder.path());
   std::filesystem::create_directories(folder / "snapshots/older");
   expect_two_shards(folder.path());
@@ -151,7 +147,7 @@ TEST(Open, AModelFolderOfTheCacheStandsForItsSnapshot) {
 
 TEST(Open, ABrokenLinkIsNamed) {
   TempFolder folder;
-  write_cache(folder);
+  write_cache_of_shards(folder);
   std::filesystem::remove(folder / "blobs/2222");
   expect_says(fault_of(folder.path()), {kSecond, "link leads to no file", "download"});
 }

@@ -6,10 +6,6 @@
 namespace sluice::store {
 namespace {
 
-constexpr const char* kFirst = "model-00001-of-000002.safetensors";
-constexpr const char* kSecond = "model-00002-of-000002.safetensors";
-constexpr const char* kIndex = "model.safetensors.index.json";
-
 void write_index(const TempFolder& folder) {
   folder.write(kIndex, index_of({{"a.0", kFirst}, {"a.1", kFirst}, {"b.0", kSecond}}, 12));
 }

@@ -9,10 +9,6 @@ namespace sluice::text {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
-using Kind = AnswerEvent::Kind;
-
-const ChatFormat kK3{ChatFormat::Kind::kimi_k3};
-const ChatFormat kK2{ChatFormat::Kind::kimi_k2};
 
 // Special spellings in `written` are markers here, as the model itself would write them.
 Ids k3_ids(std::string_view written) {
@@ -88,7 +84,7 @@ TEST(AnswerParser, BothEndMarkersEndAndNothingFollows) {
   EXPECT_FALSE(parser.ended());
   const auto events = parser.push(golden_tokenizer().special_id("[EOS]").value());
   ASSERT_EQ(events.size(), 1u);
-  EXPECT_EQ(events[0].kind, Kind::end);
+  EXPECT_EQ(events[0].kind, AnswerEvent::Kind::end);
   EXPECT_TRUE(parser.ended());
   EXPECT_TRUE(parser.push(64).empty());
   EXPECT_TRUE(parser.finish().empty());

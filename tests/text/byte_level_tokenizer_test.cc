@@ -1,12 +1,10 @@
 // Byte-level BPE of tokenizer.json: the ids are Hugging Face's, and no text becomes a marker.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "text/byte_level.h"
 #include "text/chat.h"
-#include "text/small_file.h"
 #include "text/tokenizer_json.h"
+#include "tokenizer_files.h"
 
 namespace sluice::text {
 namespace {
@@ -14,25 +12,13 @@ namespace {
 using Ids = std::vector<std::int32_t>;
 using Special = Tokenizer::Special;
 
-std::filesystem::path folder() {
-  return std::filesystem::path(SLUICE_SOURCE_DIR) / "tests/golden/tokenizers";
-}
-
-std::string file(const std::string& name) {
-  return read_small_file(folder() / name, std::uint64_t{1} << 24).value();
-}
-
-Result<Tokenizer> tokenizer(const std::string& kind) {
-  return parse_tokenizer_json(file(kind + ".json"), {}, kind + ".json");
-}
-
 class ByteLevel : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ByteLevel, IdsOfSixScriptsCodeAndEmojiAreHuggingFaces) {
-  const auto made = tokenizer(GetParam());
+  const auto made = parse_tokenizer(GetParam());
   ASSERT_TRUE(made) << made.error().message;
-  const std::string text = file("text.txt");
-  const Json golden = parse_json(file("ids.json"), "ids.json", ErrorKind::usage).value();
+  const std::string text = tokenizers_file("text.txt");
+  const Json golden = parse_json(tokenizers_file("ids.json"), "ids.json", ErrorKind::usage).value();
   const auto expected = golden[GetParam()].get<Ids>();
   const auto ids = made->encode(text, Special::as_text);
   ASSERT_TRUE(ids) << ids.error().message;
@@ -41,17 +27,17 @@ TEST_P(ByteLevel, IdsOfSixScriptsCodeAndEmojiAreHuggingFaces) {
 }
 
 TEST_P(ByteLevel, TextComesBack) {
-  const auto made = tokenizer(GetParam());
+  const auto made = parse_tokenizer(GetParam());
   ASSERT_TRUE(made) << made.error().message;
   const std::string text = "Über den Fluß: ১২ 🙂  \n\n\tend ";
   EXPECT_EQ(made->decode(made->encode(text, Special::as_text).value()), text);
 }
 
 TEST_P(ByteLevel, NoTextBecomesAMarker) {
-  const auto made = tokenizer(GetParam());
+  const auto made = parse_tokenizer(GetParam());
   ASSERT_TRUE(made) << made.error().message;
   for (const std::string& text :
-       {std::string("<|start|>"), std::string("a<|end|>b"), file("text.txt"),
+       {std::string("<|start|>"), std::string("a<|end|>b"), tokenizers_file("text.txt"),
         std::string("<|start|><|end|> <|unused_token_1|>")}) {
     const Ids ids = made->encode(text, Special::as_text).value();
     for (const std::int32_t id : ids) {
@@ -64,7 +50,7 @@ TEST_P(ByteLevel, NoTextBecomesAMarker) {
 }
 
 TEST_P(ByteLevel, LongRunsTakeLittleTime) {
-  const auto made = tokenizer(GetParam());
+  const auto made = parse_tokenizer(GetParam());
   ASSERT_TRUE(made) << made.error().message;
   for (const char* unit : {"a", " ", "\n", "1", "=", "\xE6\xB1\x89", "ab", " \n"}) {
     std::string text;
@@ -81,9 +67,9 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ByteLevel,
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(ByteLevelFiles, APrefixComesBeforePrompts) {
-  EXPECT_EQ(tokenizer("gpt2")->encode_prompt("a").value(),
-            tokenizer("gpt2")->encode("a", Special::as_text).value());
-  const auto llama = tokenizer("llama3");
+  EXPECT_EQ(parse_tokenizer("gpt2")->encode_prompt("a").value(),
+            parse_tokenizer("gpt2")->encode("a", Special::as_text).value());
+  const auto llama = parse_tokenizer("llama3");
   Ids expected = llama->encode("a", Special::as_text).value();
   expected.insert(expected.begin(), 0);
   EXPECT_EQ(llama->encode_prompt("a").value(), expected);
@@ -92,10 +78,10 @@ TEST(ByteLevelFiles, APrefixComesBeforePrompts) {
 TEST(ByteLevelFiles, DecomposedTextIsComposedWhereTheModelDoes) {
   const std::string composed = "caf\xC3\xA9";
   const std::string decomposed = "cafe\xCC\x81";
-  const auto qwen = tokenizer("qwen2");
+  const auto qwen = parse_tokenizer("qwen2");
   EXPECT_EQ(qwen->encode(composed, Special::as_text).value(),
             qwen->encode(decomposed, Special::as_text).value());
-  const auto gpt2 = tokenizer("gpt2");
+  const auto gpt2 = parse_tokenizer("gpt2");
   EXPECT_NE(gpt2->encode(composed, Special::as_text).value(),
             gpt2->encode(decomposed, Special::as_text).value());
 }
@@ -109,7 +95,7 @@ TEST(ByteLevelFiles, TheAlphabetHas256Characters) {
 }
 
 TEST(ByteLevelFiles, ATextWithAByteThatTheModelHasNoTokenForIsRefused) {
-  std::string text = file("gpt2.json");
+  std::string text = tokenizers_file("gpt2.json");
   const std::string bell = "\"\xC4\x87\":";  // what stands for byte 7
   const std::size_t at = text.find(bell);
   ASSERT_NE(at, std::string::npos);
@@ -131,7 +117,7 @@ std::string without(std::string text, std::string_view part, std::string_view in
 }
 
 TEST(ByteLevelFiles, WhatIsWrongOrNotSupportedIsNamed) {
-  const std::string good = file("gpt2.json");
+  const std::string good = tokenizers_file("gpt2.json");
   const auto message = [](const std::string& text) {
     const auto made = parse_tokenizer_json(text, {}, "t.json");
     EXPECT_FALSE(made);

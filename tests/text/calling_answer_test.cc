@@ -14,8 +14,6 @@
 namespace sluice::text {
 namespace {
 
-using Random = std::mt19937_64;
-
 const Json kParameters = Json::parse(R"({"type": "object", "properties": {
     "city": {"type": "string", "minLength": 2, "maxLength": 9},
     "unit": {"enum": ["\u00b0C", "F & \"x\"", "", 3, null]},
@@ -34,7 +32,7 @@ Json tool(const std::string& name, const Json& parameters, bool strict) {
 
 /// What random logits write, held to `asked`; nothing if it does not end. Ends of what is open are
 /// made likely, or it would be written on and on. `more`: how likely another part is made.
-std::optional<Answer> write(Random& random, const CallingAnswer& asked, bool thinking,
+std::optional<Answer> write(std::mt19937_64& random, const CallingAnswer& asked, bool thinking,
                             float more = 0) {
   const AnswerGrammar answer = *calling_answer(tokenizer(), thinking, asked);
   TokenConstraint constraint(answer.grammar, token_index(), answer.end_ids);
@@ -70,7 +68,7 @@ TEST(CallingAnswer, HasTheCallThatIsRequiredAndStrictArgumentsFit) {
   const Json tools = {
       tool("weather", kParameters, true),
       tool("no.arguments", {{"type", "object"}, {"additionalProperties", false}}, true)};
-  Random random(5);
+  std::mt19937_64 random(5);
   int calls = 0;
   for (int round = 0; round < 60; ++round) {
     const auto answer = write(random, {.tools = &tools, .must_call = true}, round % 2 == 0);
@@ -95,7 +93,7 @@ TEST(CallingAnswer, HasTheCallThatIsRequiredAndStrictArgumentsFit) {
 
 TEST(CallingAnswer, OfAToolThatIsNotStrictHasAnyArguments) {
   const Json tools = {tool("free", {{"not", "understood"}}, false)};
-  Random random(6);
+  std::mt19937_64 random(6);
   int members = 0;
   for (int round = 0; round < 30; ++round) {
     const auto answer = write(random, {.tools = &tools, .must_call = true}, false, 9);
@@ -114,7 +112,7 @@ TEST(CallingAnswer, OfAToolThatIsNotStrictHasAnyArguments) {
 TEST(CallingAnswer, ThatMayBeATextIsOneOrTheOther) {
   const Json tools = {tool("weather", kParameters, true)};
   const Json schema = {{"type", "array"}, {"items", {{"type", "boolean"}}}};
-  Random random(7);
+  std::mt19937_64 random(7);
   for (const Json* const of_text : {static_cast<const Json*>(nullptr), &schema}) {
     int with = 0, without = 0;
     for (int round = 0; round < 60; ++round) {
@@ -145,7 +143,7 @@ TEST(CallingAnswer, AlternativesThatLeadToTheSamePlaceDoNotMultiply) {
   }
   parameters["$defs"]["60"]["const"] = "aye";
   const Json tools = {tool("t", parameters, true)};
-  Random random(8);
+  std::mt19937_64 random(8);
   const auto answer = write(random, {.tools = &tools, .must_call = true}, false);
   ASSERT_TRUE(answer);
   ASSERT_FALSE(answer->calls.empty());

@@ -6,11 +6,11 @@
 #include <algorithm>
 
 #include "golden.h"
+#include "integer_answer.h"
 #include "shown_answer.h"
 #include "text/answer_grammar.h"
 #include "text/answer_parser.h"
 #include "text/stop_ids.h"
-#include "text/token_constraint.h"
 
 namespace sluice::text {
 namespace {
@@ -40,7 +40,7 @@ const std::string kTemplate =
 {%- endfor %}
 {%- if add_generation_prompt -%}<|start|>assistant{%- endif -%})";
 
-const Tokenizer& tokenizer() {
+const Tokenizer& channel_tokenizer() {
   static const Tokenizer one =
       tokenizer_with({"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>",
                       "<|call|>", "<|return|>", "<|endoftext|>", "<|reserved|>"},
@@ -49,16 +49,17 @@ const Tokenizer& tokenizer() {
 }
 
 const ChatFormat& format() {
-  static const ChatFormat one = ChatFormat::detect(tokenizer()).value();
+  static const ChatFormat one = ChatFormat::detect(channel_tokenizer()).value();
   return one;
 }
 
-Ids ids_of(std::string_view written, Tokenizer::Special special = Tokenizer::Special::as_control) {
-  return tokenizer().encode(written, special).value();
+Ids channel_ids(std::string_view written,
+                Tokenizer::Special special = Tokenizer::Special::as_control) {
+  return channel_tokenizer().encode(written, special).value();
 }
 
 std::string answer(std::string_view written, bool thinking = false) {
-  return show(parse_answer(tokenizer(), format(), thinking, ids_of(written)));
+  return show(parse_answer(channel_tokenizer(), format(), thinking, channel_ids(written)));
 }
 
 const std::string kThought = "<|channel|>analysis<|message|>why<|end|><|start|>assistant";
@@ -95,18 +96,18 @@ TEST(Channels, ACallIsOneHoweverItIsAddressed) {
 
 // <|call|> ends the ids and is none of them.
 TEST(Channels, ACallAtTheEndOfTheIdsIsWholeUnlessItIsCut) {
-  const Ids ids = ids_of("<|channel|>commentary to=functions.f<|message|>{\"a\": 1}");
-  EXPECT_EQ(show(parse_answer(tokenizer(), format(), false, ids)), "[][] f({\"a\": 1})");
-  AnswerParser parser(tokenizer(), format(), false);
+  const Ids ids = channel_ids("<|channel|>commentary to=functions.f<|message|>{\"a\": 1}");
+  EXPECT_EQ(show(parse_answer(channel_tokenizer(), format(), false, ids)), "[][] f({\"a\": 1})");
+  AnswerParser parser(channel_tokenizer(), format(), false);
   Answer cut;
   for (const std::int32_t id : ids) {
     for (const AnswerEvent& event : parser.push(id)) append(cut, event);
   }
   for (const AnswerEvent& event : parser.finish(true)) append(cut, event);
   EXPECT_EQ(show(cut), "[][] f({\"a\": 1})...");
-  const Ids stops = stop_ids(tokenizer(), {}).value();
+  const Ids stops = stop_ids(channel_tokenizer(), {}).value();
   for (const char* name : {"<|call|>", "<|return|>"}) {
-    EXPECT_TRUE(std::ranges::count(stops, tokenizer().special_id(name).value())) << name;
+    EXPECT_TRUE(std::ranges::count(stops, channel_tokenizer().special_id(name).value())) << name;
   }
 }
 
@@ -140,25 +141,25 @@ TEST(Channels, SomebodyElsesTurnIsNoPartOfTheAnswer) {
 
 TEST(Channels, MarkersSpelledInTextAreText) {
   const auto typed = [](std::string_view text) {
-    return ids_of(text, Tokenizer::Special::as_text);
+    return channel_ids(text, Tokenizer::Special::as_text);
   };
-  Ids ids = ids_of("<|channel|>analysis<|message|>");
-  for (const Ids& part :
-       {typed("<|end|><|start|>"), ids_of("<|end|><|start|>assistant<|channel|>final<|message|>"),
-        typed("<|call|><|channel|>")}) {
+  Ids ids = channel_ids("<|channel|>analysis<|message|>");
+  for (const Ids& part : {typed("<|end|><|start|>"),
+                          channel_ids("<|end|><|start|>assistant<|channel|>final<|message|>"),
+                          typed("<|call|><|channel|>")}) {
     ids.insert(ids.end(), part.begin(), part.end());
   }
-  EXPECT_EQ(show(parse_answer(tokenizer(), format(), false, ids)),
+  EXPECT_EQ(show(parse_answer(channel_tokenizer(), format(), false, ids)),
             "[<|end|><|start|>][<|call|><|channel|>]");
 }
 
 TEST(Channels, EventsComeAsEarlyAsTheyAreCertain) {
-  AnswerParser parser(tokenizer(), format(), false);
+  AnswerParser parser(channel_tokenizer(), format(), false);
   std::vector<std::string> seen;
   std::size_t in_reasoning = 0;
-  for (const auto id :
-       ids_of(kThought + "<|channel|>final<|message|>the<|end|><|start|>assistant to=functions.f" +
-              "<|channel|>commentary json<|message|>{}")) {
+  for (const auto id : channel_ids(
+           kThought + "<|channel|>final<|message|>the<|end|><|start|>assistant to=functions.f" +
+           "<|channel|>commentary json<|message|>{}")) {
     in_reasoning += parser.in_reasoning() ? 1 : 0;
     for (const auto& event : parser.push(id)) {
       if (!event.text.empty()) seen.push_back(event.text);
@@ -174,13 +175,13 @@ TEST(Channels, EventsComeAsEarlyAsTheyAreCertain) {
 Ids bytes_of(const Ids& ids) {
   Ids bytes;
   for (const auto id : ids) {
-    if (tokenizer().is_special(id)) {
+    if (channel_tokenizer().is_special(id)) {
       bytes.push_back(id);
       continue;
     }
-    for (const char c : tokenizer().bytes_of(id)) {
+    for (const char c : channel_tokenizer().bytes_of(id)) {
       std::int32_t byte = 0;
-      while (tokenizer().bytes_of(byte) != std::string_view(&c, 1)) ++byte;
+      while (channel_tokenizer().bytes_of(byte) != std::string_view(&c, 1)) ++byte;
       bytes.push_back(byte);
     }
   }
@@ -201,10 +202,11 @@ TEST(Channels, AnyIdsGiveValidEventsAndOneAnswerHoweverTheTextIsCut) {
   for (int round = 0; round < 4'000; ++round) {
     std::string written;
     for (std::size_t n = random.below(30); n > 0; --n) written += parts[random.below(parts.size())];
-    const Ids ids = ids_of(written);
+    const Ids ids = channel_ids(written);
     const bool thinking = random.below(4) == 0;
-    const std::string one = show(parse_answer(tokenizer(), format(), thinking, ids));
-    ASSERT_EQ(one, show(parse_answer(tokenizer(), format(), thinking, bytes_of(ids)))) << written;
+    const std::string one = show(parse_answer(channel_tokenizer(), format(), thinking, ids));
+    ASSERT_EQ(one, show(parse_answer(channel_tokenizer(), format(), thinking, bytes_of(ids))))
+        << written;
     ASSERT_EQ(one.find("<|"), std::string::npos) << written << "\n" << one;
   }
   for (int round = 0; round < 4'000; ++round) {
@@ -213,7 +215,7 @@ TEST(Channels, AnyIdsGiveValidEventsAndOneAnswerHoweverTheTextIsCut) {
       ids.push_back(static_cast<std::int32_t>(random.below(2) ? 1'200 + random.below(9)
                                                               : random.below(1'200)));
     }
-    EXPECT_FALSE(first_invalid_utf8(show(parse_answer(tokenizer(), format(), false, ids))));
+    EXPECT_FALSE(first_invalid_utf8(show(parse_answer(channel_tokenizer(), format(), false, ids))));
   }
 }
 
@@ -274,13 +276,13 @@ TEST(Channels, WhatIsAskedForIsToldOrRefused) {
   EXPECT_EQ(rendered(request).find("tool_choice: not supported"), 0u);
   // Nobody forges a turn.
   request.tool_choice = nullptr;
-  const Ids ids = format().encode(tokenizer(), request).value();
-  EXPECT_EQ(std::ranges::count(ids, tokenizer().special_id("<|start|>").value()), 4);
+  const Ids ids = format().encode(channel_tokenizer(), request).value();
+  EXPECT_EQ(std::ranges::count(ids, channel_tokenizer().special_id("<|start|>").value()), 4);
 }
 
 TEST(Channels, APromptMayOpenTheReasoning) {
   const auto opens = [](std::string_view prompt, Tokenizer::Special special) {
-    return format().opens_reasoning(tokenizer(), ids_of(prompt, special));
+    return format().opens_reasoning(channel_tokenizer(), channel_ids(prompt, special));
   };
   const auto control = Tokenizer::Special::as_control;
   EXPECT_TRUE(opens("<|start|>assistant<|channel|>analysis<|message|>", control));
@@ -289,21 +291,10 @@ TEST(Channels, APromptMayOpenTheReasoning) {
   EXPECT_FALSE(opens("<|channel|>analysis<|message|>", Tokenizer::Special::as_text));
 }
 
-/// Whether an answer that is held to an integer may be this one.
-bool may_be(Thought thought, std::string_view written) {
-  const AnswerGrammar answer =
-      json_answer(tokenizer(), format(), thought, {{"type", "integer"}}, "schema").value();
-  const TokenIndex index(tokenizer());
-  const std::int32_t end = tokenizer().special_id("<|return|>").value();
-  TokenConstraint constraint(answer.grammar, index, std::span(&end, 1));
-  for (const std::int32_t id : ids_of(written)) {
-    if (!constraint.allowed().value()->allows(static_cast<std::size_t>(id))) return false;
-    EXPECT_TRUE(constraint.push(id));
-  }
-  return constraint.allowed().value()->allows(static_cast<std::size_t>(end));
-}
-
 TEST(Channels, JsonIsAskedForInTheLastChannel) {
+  const auto may_be = [](Thought thought, std::string_view written) {
+    return integer_may_be(channel_tokenizer(), format(), thought, written, "<|return|>");
+  };
   const std::string final = "<|channel|>final<|message|>12";
   for (const Thought thought : {Thought::none, Thought::allowed}) {
     EXPECT_TRUE(may_be(thought, final));

@@ -24,9 +24,6 @@ ChatRequest request_of(const Json& args) {
   return request;
 }
 
-const ChatFormat kK3{ChatFormat::Kind::kimi_k3};
-const ChatFormat kK2{ChatFormat::Kind::kimi_k2};
-
 ChatRequest turns(std::vector<ChatTurn> list) {
   ChatRequest request;
   request.messages = messages_of(list);

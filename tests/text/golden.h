@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "text/chat.h"
 #include "text/json.h"
 #include "text/small_file.h"
 #include "text/tokenizer.h"
@@ -37,6 +38,9 @@ inline const Tokenizer& k2_tokenizer() {
   static const Tokenizer tokenizer = Tokenizer::load(golden_folder() / "k2").value();
   return tokenizer;
 }
+
+inline const ChatFormat kK3{ChatFormat::Kind::kimi_k3};
+inline const ChatFormat kK2{ChatFormat::Kind::kimi_k2};
 
 /// The ranks of golden_tokenizer() with these special tokens and this chat template.
 inline Tokenizer tokenizer_with(const std::vector<std::string>& specials,

@@ -40,7 +40,7 @@ JinjaChat chat_of(std::string_view source) {
           "</s>"};
 }
 
-ChatRequest request_of(const Json& golden) {
+ChatRequest request_of_case(const Json& golden) {
   ChatRequest request;
   request.messages = golden["messages"];
   request.tools = golden["tools"];
@@ -61,7 +61,7 @@ TEST(Jinja, ConversationsAreThoseOfJinja2) {
     const JinjaChat chat = chat_of(golden["template"].get<std::string>());
     for (const Json& each : golden["cases"]) {
       SCOPED_TRACE(golden["name"].get<std::string>() + each.dump());
-      const auto segments = render_jinja(chat, request_of(each));
+      const auto segments = render_jinja(chat, request_of_case(each));
       if (each.contains("error")) {
         ASSERT_FALSE(segments);
         EXPECT_EQ(segments.error().kind, ErrorKind::usage);
@@ -85,7 +85,7 @@ TEST(Jinja, ATemplateMayOpenTheReasoning) {
     chat.specials = {"<|im_start|>", "<|im_end|>", "</think>", "<think>"};
     const ChatFormat format(std::make_shared<const JinjaChat>(std::move(chat)));
     for (const Json& each : golden["cases"]) {
-      ChatRequest request = request_of(each);
+      ChatRequest request = request_of_case(each);
       const auto prompt = format.encode(tokenizer, request);
       if (!prompt) continue;
       const bool opens = each["text"].get<std::string>().ends_with("<think>\n");
@@ -131,7 +131,7 @@ TEST(Jinja, WhatFollowsAnAnswerIsTheRestOfTheWhole) {
   for (const Json& golden : goldens()) {
     if (golden["name"] == "odds") continue;
     const JinjaChat chat = chat_of(golden["template"].get<std::string>());
-    ChatRequest request = request_of(golden["cases"][0]);
+    ChatRequest request = request_of_case(golden["cases"][0]);
     const std::string whole = joined(render_jinja(chat, request).value());
     request.after = 2;
     const auto rest = render_jinja(chat, request);

@@ -124,9 +124,7 @@ TEST(JsonSchema, NamesWhatItDoesNotUnderstand) {
 
 // ----- random schemas, random logits
 
-using Random = std::mt19937_64;
-
-Json random_schema(Random& random, int depth) {
+Json random_schema(std::mt19937_64& random, int depth) {
   const auto roll = [&](unsigned most) { return static_cast<int>(random() % most); };
   switch (roll(depth > 3 ? 7 : 11)) {
     case 0:
@@ -171,7 +169,7 @@ Json random_schema(Random& random, int depth) {
 }
 
 /// The text that random logits write under a constraint; nothing if it does not end.
-std::optional<std::string> write(Random& random, const Json& schema) {
+std::optional<std::string> write(std::mt19937_64& random, const Json& schema) {
   TokenConstraint constraint(*compile(schema), token_index(), std::vector<std::int32_t>{0});
   SamplingOptions options;
   options.seed = random();
@@ -199,7 +197,7 @@ std::optional<std::string> write(Random& random, const Json& schema) {
 }
 
 TEST(JsonSchema, RandomLogitsWriteOnlyWhatFits) {
-  Random random(20261129);
+  std::mt19937_64 random(20261129);
   int written = 0;
   for (int round = 0; round < 400; ++round) {
     Json schema = random_schema(random, 0);
@@ -222,7 +220,7 @@ TEST(JsonSchema, RandomLogitsWriteOnlyWhatFits) {
 // ----- the mask
 
 TEST(TokenConstraint, AllowsExactlyTheTokensThatGoOn) {
-  Random random(7);
+  std::mt19937_64 random(7);
   for (const char* schema :
        {R"({"type": "object"})", R"({"type": "object", "properties": {"name": {"type": "string",
         "maxLength": 9}, "n": {"type": "number", "minimum": 1, "maximum": 200}}})"}) {
@@ -282,7 +280,7 @@ TEST(TokenConstraint, ThatAllowsAllChangesNothing) {
   ASSERT_EQ(anything.close(anything.add(text)), Grammar::Fault::none);
   TokenConstraint constraint(std::make_shared<const Grammar>(anything), token_index(),
                              std::vector<std::int32_t>{});
-  Random random(3);
+  std::mt19937_64 random(3);
   for (const bool greedy : {true, false}) {
     SamplingOptions options;
     options.greedy = greedy;

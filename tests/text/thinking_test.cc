@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "golden.h"
+#include "integer_answer.h"
 #include "shown_answer.h"
 #include "text/answer_grammar.h"
 #include "text/answer_parser.h"
-#include "text/token_constraint.h"
 
 namespace sluice::text {
 namespace {
@@ -25,27 +25,28 @@ const std::vector<std::string> kMarkers = {"<|im_end|>",
                                            "<|tool_calls_section_end|>",
                                            "[EOS]"};
 
-const Tokenizer& tokenizer() {
+const Tokenizer& thinking_tokenizer() {
   static const Tokenizer one = tokenizer_with(kMarkers);
   return one;
 }
 
-Ids ids_of(std::string_view written, Tokenizer::Special special = Tokenizer::Special::as_control) {
-  return tokenizer().encode(written, special).value();
+Ids thinking_ids(std::string_view written,
+                 Tokenizer::Special special = Tokenizer::Special::as_control) {
+  return thinking_tokenizer().encode(written, special).value();
 }
 
 /// The answer to a prompt that ends like this.
 std::string answer_to(Kind kind, std::string_view prompt, const Ids& written) {
   const ChatFormat format(kind);
-  const bool thinking = format.opens_reasoning(tokenizer(), ids_of(prompt));
-  return show(parse_answer(tokenizer(), format, thinking, written));
+  const bool thinking = format.opens_reasoning(thinking_tokenizer(), thinking_ids(prompt));
+  return show(parse_answer(thinking_tokenizer(), format, thinking, written));
 }
 
 TEST(Thinking, AThoughtThatThePromptOpenedIsReasoning) {
   for (const Kind kind : {Kind::chatml, Kind::jinja, Kind::kimi_k2}) {
     for (const char* prompt : {"assistant\n<think>", "<think>\n", "<think> \n\t "}) {
       const auto answer = [&](std::string_view written) {
-        return answer_to(kind, prompt, ids_of(written));
+        return answer_to(kind, prompt, thinking_ids(written));
       };
       EXPECT_EQ(answer("why</think>so"), "[why][so]");
       EXPECT_EQ(answer("why</think>so<|im_end|>more"), "[why][so].");
@@ -63,7 +64,7 @@ TEST(Thinking, AThoughtThatThePromptOpenedIsReasoning) {
 TEST(Thinking, AThoughtThatTheModelOpensIsReasoning) {
   for (const Kind kind : {Kind::chatml, Kind::jinja, Kind::kimi_k2}) {
     const auto answer = [&](std::string_view written) {
-      return answer_to(kind, "<|im_start|>assistant\n", ids_of(written));
+      return answer_to(kind, "<|im_start|>assistant\n", thinking_ids(written));
     };
     EXPECT_EQ(answer("so"), "[][so]");
     EXPECT_EQ(answer("<think>why</think>so<|im_end|>"), "[why][so].");
@@ -79,7 +80,7 @@ TEST(Thinking, AThoughtThatTheModelOpensIsReasoning) {
 }
 
 TEST(Thinking, MarkersSpelledInTextAreText) {
-  Ids written = ids_of("a</think>b<think>", Tokenizer::Special::as_text);
+  Ids written = thinking_ids("a</think>b<think>", Tokenizer::Special::as_text);
   EXPECT_EQ(answer_to(Kind::jinja, "<think>", written), "[a</think>b<think>][]");
   EXPECT_EQ(answer_to(Kind::jinja, "", written), "[][a</think>b<think>]");
 }
@@ -88,14 +89,14 @@ TEST(Thinking, MarkersSpelledInTextAreText) {
 Ids cut_at(std::string_view text, std::size_t cut) {
   Ids ids;
   std::size_t at = 0;
-  for (const std::int32_t id : ids_of(text)) {
-    const std::string_view bytes = tokenizer().bytes_of(id);
-    const bool is_cut = at < cut && cut < at + bytes.size() && !tokenizer().is_special(id);
+  for (const std::int32_t id : thinking_ids(text)) {
+    const std::string_view bytes = thinking_tokenizer().bytes_of(id);
+    const bool is_cut = at < cut && cut < at + bytes.size() && !thinking_tokenizer().is_special(id);
     at += bytes.size();
     if (!is_cut) ids.push_back(id);
     for (std::size_t i = 0; is_cut && i < bytes.size(); ++i) {
       std::int32_t byte = 0;
-      while (tokenizer().bytes_of(byte) != bytes.substr(i, 1)) ++byte;
+      while (thinking_tokenizer().bytes_of(byte) != bytes.substr(i, 1)) ++byte;
       ids.push_back(byte);
     }
   }
@@ -108,8 +109,8 @@ TEST(Thinking, EveryCutOfTheTextGivesTheSame) {
   for (const Kind kind : {Kind::chatml, Kind::jinja, Kind::kimi_k2}) {
     for (std::size_t at = 0; at <= text.size(); ++at) {
       const Ids ids = cut_at(text, at);
-      cuts += ids != ids_of(text) ? 1 : 0;
-      ASSERT_EQ(tokenizer().decode(ids), text);
+      cuts += ids != thinking_ids(text) ? 1 : 0;
+      ASSERT_EQ(thinking_tokenizer().decode(ids), text);
       EXPECT_EQ(answer_to(kind, "<think>\n", ids),
                 "[why the w\u00e4gen \U0001F642][so the Gr\u00fc\u00dfe]")
           << at;
@@ -120,7 +121,7 @@ TEST(Thinking, EveryCutOfTheTextGivesTheSame) {
 
 TEST(Thinking, APromptOpensItOnlyAtItsEnd) {
   const auto opens = [](Kind kind, std::string_view prompt) {
-    return ChatFormat(kind).opens_reasoning(tokenizer(), ids_of(prompt));
+    return ChatFormat(kind).opens_reasoning(thinking_tokenizer(), thinking_ids(prompt));
   };
   for (const Kind kind : {Kind::chatml, Kind::jinja, Kind::kimi_k2}) {
     EXPECT_TRUE(opens(kind, "a</think>b<think>\n"));
@@ -130,7 +131,7 @@ TEST(Thinking, APromptOpensItOnlyAtItsEnd) {
     EXPECT_FALSE(opens(kind, "<think>\na"));
     EXPECT_FALSE(opens(kind, "<think><|im_start|>assistant\n"));
     EXPECT_FALSE(ChatFormat(kind).opens_reasoning(
-        tokenizer(), ids_of("<think>\n", Tokenizer::Special::as_text)));
+        thinking_tokenizer(), thinking_ids("<think>\n", Tokenizer::Special::as_text)));
     EXPECT_FALSE(ChatFormat(kind).opens_reasoning(k2_tokenizer(), {}));
   }
   const ChatFormat k3(Kind::kimi_k3);
@@ -144,22 +145,11 @@ TEST(Thinking, APromptOpensItOnlyAtItsEnd) {
   }
 }
 
-/// Whether an answer that is held to an integer may be this one.
-bool may_be(Thought thought, std::string_view written) {
-  const AnswerGrammar answer =
-      json_answer(tokenizer(), ChatFormat(Kind::jinja), thought, {{"type", "integer"}}, "schema")
-          .value();
-  const TokenIndex index(tokenizer());
-  const std::int32_t end = tokenizer().special_id("<|im_end|>").value();
-  TokenConstraint constraint(answer.grammar, index, std::span(&end, 1));
-  for (const std::int32_t id : ids_of(written)) {
-    if (!constraint.allowed().value()->allows(static_cast<std::size_t>(id))) return false;
-    EXPECT_TRUE(constraint.push(id));
-  }
-  return constraint.allowed().value()->allows(static_cast<std::size_t>(end));
-}
-
 TEST(Thinking, JsonIsAskedForBehindTheThought) {
+  const auto may_be = [](Thought thought, std::string_view written) {
+    return integer_may_be(thinking_tokenizer(), ChatFormat(Kind::jinja), thought, written,
+                          "<|im_end|>");
+  };
   EXPECT_TRUE(may_be(Thought::none, "12"));
   EXPECT_FALSE(may_be(Thought::none, "<think>why</think>12"));
   EXPECT_TRUE(may_be(Thought::allowed, "12"));

@@ -2,14 +2,13 @@
 // tokenizers for the same tokenizer.json.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <optional>
 
 #include "text/json.h"
 #include "text/pre_tokenizers.h"
-#include "text/small_file.h"
 #include "text/tokenizer_json.h"
 #include "text/utf8.h"
+#include "tokenizer_files.h"
 
 namespace sluice::text {
 namespace {
@@ -17,32 +16,29 @@ namespace {
 using Ids = std::vector<std::int32_t>;
 using Special = Tokenizer::Special;
 
-std::string file(const std::string& name) {
-  const auto folder = std::filesystem::path(SLUICE_SOURCE_DIR) / "tests/golden/tokenizers";
-  return read_small_file(folder / name, std::uint64_t{1} << 24).value();
-}
-
-Tokenizer tokenizer(const std::string& kind, ChatFiles chat = {}) {
-  auto made = parse_tokenizer_json(file(kind + ".json"), std::move(chat), kind + ".json");
+Tokenizer tokenizer_of(const std::string& kind, ChatFiles chat = {}) {
+  auto made = parse_tokenizer(kind, std::move(chat));
   EXPECT_TRUE(made) << made.error().message;
   return std::move(*made);
 }
 
 Ids ids_of_text(const std::string& kind) {
-  return parse_json(file("ids.json"), "ids.json", ErrorKind::usage).value()[kind].get<Ids>();
+  return parse_json(tokenizers_file("ids.json"), "ids.json", ErrorKind::usage)
+      .value()[kind]
+      .get<Ids>();
 }
 
 class Steps : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Steps, IdsOfSixScriptsCodeAndEmojiAreHuggingFaces) {
-  EXPECT_EQ(tokenizer(GetParam()).encode(file("text.txt"), Special::as_text).value(),
+  EXPECT_EQ(tokenizer_of(GetParam()).encode(tokenizers_file("text.txt"), Special::as_text).value(),
             ids_of_text(GetParam()));
 }
 
 TEST_P(Steps, NoTokenStandsForMoreOfATextThanTheLongest) {
-  const auto longest = tokenizer(GetParam()).longest_token();
+  const auto longest = tokenizer_of(GetParam()).longest_token();
   if (longest) {
-    EXPECT_LE(file("text.txt").size(), *longest * ids_of_text(GetParam()).size());
+    EXPECT_LE(tokenizers_file("text.txt").size(), *longest * ids_of_text(GetParam()).size());
   }
 }
 
@@ -65,14 +61,14 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Steps,
 class Characters : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Characters, IdsOfSixScriptsCodeAndEmojiAreHuggingFacesAndTextComesBack) {
-  const Tokenizer made = tokenizer(GetParam());
-  const Ids ids = made.encode(file("text.txt"), Special::as_text).value();
+  const Tokenizer made = tokenizer_of(GetParam());
+  const Ids ids = made.encode(tokenizers_file("text.txt"), Special::as_text).value();
   EXPECT_EQ(ids, ids_of_text(GetParam()));
-  EXPECT_EQ(made.decode(ids), file("text.txt"));
+  EXPECT_EQ(made.decode(ids), tokenizers_file("text.txt"));
 }
 
 TEST_P(Characters, ControlTokensCannotBeTyped) {
-  const Tokenizer made = tokenizer(GetParam());
+  const Tokenizer made = tokenizer_of(GetParam());
   for (const std::string text : {"<s>", "</s>", "a <unk> b", "<0x41>", "x</s><s>y"}) {
     const Ids ids = made.encode(text, Special::as_text).value();
     for (const std::int32_t id : ids) EXPECT_FALSE(made.is_special(id)) << text;
@@ -82,7 +78,7 @@ TEST_P(Characters, ControlTokensCannotBeTyped) {
 }
 
 TEST_P(Characters, LongRunsTakeLittleTime) {
-  const Tokenizer made = tokenizer(GetParam());
+  const Tokenizer made = tokenizer_of(GetParam());
   for (const char* unit : {"a", " ", "\n", "\xE6\xB1\x89", "\xF0\x9F\x99\x82", " \n"}) {
     std::string text = "x";  // of spaces at the start one may be taken for the model's own
     while (text.size() < 200'000) text += unit;
@@ -95,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Characters, ::testing::Values("llama2", "mistral
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(CharacterTokenizers, CharactersWithoutATokenAreWrittenInBytes) {
-  const Tokenizer made = tokenizer("gemma");
+  const Tokenizer made = tokenizer_of("gemma");
   const Ids ids = made.encode("\xF0\x9D\x92\x9C", Special::as_text).value();
   ASSERT_EQ(ids.size(), 4u);
   EXPECT_EQ(made.bytes_of(ids[0]), "\xF0");
@@ -104,14 +100,14 @@ TEST(CharacterTokenizers, CharactersWithoutATokenAreWrittenInBytes) {
 }
 
 TEST(CharacterTokenizers, WithoutBytesTheyAreOneUnknownToken) {
-  const Tokenizer made = tokenizer("metaspace");
+  const Tokenizer made = tokenizer_of("metaspace");
   const Ids ids = made.encode("\xF0\x9D\x92\x9C\xF0\x9D\x92\x9D", Special::as_text).value();
   EXPECT_EQ(std::ranges::count(ids, 0), 1);
 }
 
 TEST(Expressions, WordsAreRefusedSinceLibrariesDifferInThem) {
   for (const std::string escape : {"\\w", "\\W", "\\b"}) {
-    std::string text = file("signs.json");
+    std::string text = tokenizers_file("signs.json");
     const std::string letters = R"([\\p{L}\\p{M}\\p{Pc}]+)";
     ASSERT_NE(text.find(letters), std::string::npos);
     text.replace(text.find(letters), letters.size(), "\\" + escape + "+");
@@ -122,7 +118,7 @@ TEST(Expressions, WordsAreRefusedSinceLibrariesDifferInThem) {
 }
 
 TEST(CharacterTokenizers, WithNeitherTheTextIsRefused) {
-  std::string text = file("metaspace.json");
+  std::string text = tokenizers_file("metaspace.json");
   const std::string unknown = "\"unk_token\":\"<unk>\"";
   text.replace(text.find(unknown), unknown.size(), "\"unk_token\":null");
   const auto made = parse_tokenizer_json(text, {}, "t.json");
@@ -137,9 +133,9 @@ TEST(CharacterTokenizers, TheSpaceBeforeATextIsPutWhereTheModelPutsIt) {
   const auto begins_with_space = [](const Tokenizer& made, const Ids& ids) {
     return made.bytes_of(ids.at(0)).starts_with(' ');
   };
-  const Tokenizer llama = tokenizer("llama2");
-  const Tokenizer mistral = tokenizer("mistral");
-  const Tokenizer gemma = tokenizer("gemma");
+  const Tokenizer llama = tokenizer_of("llama2");
+  const Tokenizer mistral = tokenizer_of("mistral");
+  const Tokenizer gemma = tokenizer_of("gemma");
   EXPECT_TRUE(begins_with_space(llama, llama.encode("a", Special::as_text).value()));
   EXPECT_TRUE(begins_with_space(llama, llama.encode("a", Special::as_text, false).value()));
   EXPECT_TRUE(begins_with_space(mistral, mistral.encode("a", Special::as_text).value()));
@@ -150,7 +146,7 @@ TEST(CharacterTokenizers, TheSpaceBeforeATextIsPutWhereTheModelPutsIt) {
 }
 
 TEST(NamedTokens, AreFoundInTextUnlessTheTemplateWritesThem) {
-  const Tokenizer plain = tokenizer("gemma");
+  const Tokenizer plain = tokenizer_of("gemma");
   const std::int32_t heading = *plain.special_id("<h1>");
   EXPECT_EQ(plain.encode("<h1>", Special::as_text).value(), Ids{heading});
   EXPECT_FALSE(plain.is_special(heading));
@@ -158,7 +154,7 @@ TEST(NamedTokens, AreFoundInTextUnlessTheTemplateWritesThem) {
 
   ChatFiles chat;
   chat.chat_template = "{% for m in messages %}<h1>{{ m.content }}\n\n{% endfor %}";
-  const Tokenizer marked = tokenizer("gemma", chat);
+  const Tokenizer marked = tokenizer_of("gemma", chat);
   EXPECT_GT(marked.encode("<h1>", Special::as_text).value().size(), 1u);
   EXPECT_EQ(marked.encode("<h1>", Special::as_control).value(), Ids{heading});
   EXPECT_TRUE(marked.is_control(heading));
@@ -167,7 +163,7 @@ TEST(NamedTokens, AreFoundInTextUnlessTheTemplateWritesThem) {
 }
 
 TEST(NamedTokens, OfTheFormOfAMarkerAreNeverText) {
-  std::string text = file("gemma.json");
+  std::string text = tokenizers_file("gemma.json");
   for (const std::string name : {"<|h1|>", "<\uFF5Ch1\uFF5C>"}) {
     std::string changed = text;
     for (std::size_t at = 0; (at = changed.find("\"<h1>\"", at)) != std::string::npos;) {
@@ -182,7 +178,7 @@ TEST(NamedTokens, OfTheFormOfAMarkerAreNeverText) {
 }
 
 TEST(StepsThatAreNotKnown, AreRefusedByName) {
-  const std::string good = file("steps.json");
+  const std::string good = tokenizers_file("steps.json");
   const auto message = [&](std::string_view part, std::string_view instead) {
     std::string text = good;
     const std::size_t at = text.find(part);
@@ -212,9 +208,9 @@ TEST(PreTokenizerNames, AreAllCompiledAndUnknownOnesRefused) {
     const auto splitter = Splitter::create(made->cuts, "m.gguf");
     ASSERT_TRUE(splitter) << name << ": " << splitter.error().message;
     std::string joined;
-    EXPECT_TRUE(
-        splitter->split(file("text.txt"), [&](std::string_view piece) { joined += piece; }));
-    EXPECT_EQ(joined, file("text.txt")) << name;
+    EXPECT_TRUE(splitter->split(tokenizers_file("text.txt"),
+                                [&](std::string_view piece) { joined += piece; }));
+    EXPECT_EQ(joined, tokenizers_file("text.txt")) << name;
   }
   EXPECT_TRUE(pre_tokenizer_named("kimi-k2", "m.gguf")->kimi);
   for (const char* name : {"superbpe", "", " ", "gpt-2 smollm", "qwen"}) {

@@ -262,9 +262,8 @@ TEST_F(TokenizerFiles, OfOneSpellingThatContinuesAnotherTheLongestCounts) {
       "tokenizer_config.json",
       R"({"added_tokens_decoder":{"256":{"content":"<a"},"257":{"content":"<a>"},"258":{"content":"a>b"}}})");
   const auto tokenizer = Tokenizer::load(folder_).value();
-  using Ids = std::vector<std::int32_t>;
   EXPECT_EQ(tokenizer.encode("<a>b<ab", Tokenizer::Special::as_control).value(),
-            (Ids{257, 'b', 256, 'b'}));
+            (std::vector<std::int32_t>{257, 'b', 256, 'b'}));
 }
 
 }  // namespace
