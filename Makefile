@@ -35,14 +35,14 @@ test: deps ## build and run all tests
 asan ubsan tsan: deps ## the tests under a sanitizer (make asan, make ubsan, make tsan)
 	@cmake --preset $@ > /dev/null
 	@cmake --build build/$@ -j $(JOBS)
-	@scripts/run-tests build/$@
+	@scripts/run-tests build/$@ 5400
 
 aarch64: ## build for aarch64 and run the tests under an emulator (slow)
 	@scripts/install-deps --cross
 	@scripts/aarch64-sysroot build/aarch64-sysroot
 	@cmake --preset aarch64 > /dev/null
 	@cmake --build build/aarch64 -j $(JOBS)
-	@scripts/run-tests build/aarch64
+	@scripts/run-tests build/aarch64 5400
 
 fuzz: dev-deps ## each fuzz target for FUZZ_SECONDS=60
 	@cmake --preset fuzz > /dev/null

@@ -26,6 +26,11 @@ if(SLUICE_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(sluice_warnings INTERFACE -Wno-maybe-uninitialized)
 endif()
 
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # It takes a source inside a unit for a header, where what a file keeps to itself would not do.
+  target_compile_options(sluice_warnings INTERFACE -Wno-subobject-linkage)
+endif()
+
 # Bit equality must not hang on which multiply-adds a compiler chooses to fuse.
 add_compile_options(-ffp-contract=off)
 
@@ -53,7 +58,9 @@ function(sluice_layer name)
     add_library(sluice_${name} STATIC ${sources})
     set(scope PUBLIC)
     target_link_libraries(sluice_${name} PRIVATE sluice_warnings)
-    if(NOT name STREQUAL kernels)  # its sources are compiled once per target of the processor
+    if(name STREQUAL kernels)  # its sources are compiled once per target of the processor
+      set_target_properties(sluice_kernels PROPERTIES UNITY_BUILD OFF)
+    else()
       target_precompile_headers(sluice_${name} PRIVATE ${sluice_common_headers})
     endif()
   endif()

@@ -15,8 +15,6 @@
 namespace sluice::engine {
 namespace {
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-
 // For what grows after the budget is drawn up: code pages touched for the first time, the heap of
 // requests and statistics, text on its way out. Measured at 1.2 MiB for k3-nano, 1.9 MiB for the
 // full K3.
@@ -121,6 +119,14 @@ std::uint64_t program_memory() {
   return heap.uordblks + heap.hblkhd + kCodeBytes;
 #else
   return resident_memory();
+#endif
+}
+
+std::uint64_t measured_program_memory() {
+#ifdef SLUICE_SANITIZED
+  return program_memory();
+#else
+  return std::max(resident_memory(), program_memory());
 #endif
 }
 

@@ -39,19 +39,20 @@ struct Budget {
 /// code pages: for figures that are the same at every start.
 std::uint64_t program_memory();
 
+/// The same as it is now: more where others (a library that was loaded before all) hold memory in
+/// the process. A sanitizer's own memory is no part of any budget.
+std::uint64_t measured_program_memory();
+
 /// The budget to name for a need: in whole MiB, and with room for the small differences between
 /// two starts of the program.
 std::uint64_t stated_budget(std::uint64_t bytes);
 
 /// Chooses what the options leave open and checks that the smallest placement of the weights fits
 /// beside the fixed needs. ErrorKind::memory otherwise, with the sums and the smallest budget.
-/// `program`: what the program itself holds at this point, more than program_memory() where others
-/// (a sanitizer, a library that was loaded before all) hold memory in the process.
 Result<Budget> draw_up_budget(const EngineOptions& options, const model::Architecture& architecture,
                               const io::Reader& reader, int threads, std::uint64_t thread_stacks,
                               const AdapterNeeds& adapters = {},
-                              std::uint64_t program = std::max(resident_memory(),
-                                                               program_memory()));
+                              std::uint64_t program = measured_program_memory());
 
 /// The limits of passes with this chunk size and adapters of up to this rank.
 model::PassLimits limits_for(const EngineOptions& options, std::size_t chunk,
