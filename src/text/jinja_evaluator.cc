@@ -57,6 +57,8 @@ tl::unexpected<Error> Evaluator::wrong(const Node& node, std::string_view what) 
 Status Evaluator::step(const Node& node, std::size_t steps) {
   steps_ += steps;
   if (steps_ > kMostSteps) return wrong(node, "the template takes too long");
+  if (held_bytes() - held_at_begin_ > kMostHeld)
+    return wrong(node, "the template holds too much at once");
   if (stack_begin_ > stack_place() + kMostStack) {
     return wrong(node, "macros that call macros too deeply, or too deep an expression");
   }

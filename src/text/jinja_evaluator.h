@@ -43,6 +43,9 @@ class Evaluator {
 #else
   static constexpr std::size_t kMostStack = kThreadStackBytes / 2;
 #endif
+  // Of lists, dictionaries and the origins of texts that are there at once; the texts' bytes are
+  // half as much again, and one value more is made before it is seen.
+  static constexpr std::int64_t kMostHeld = std::int64_t{64} << 20;
   // Of lists in lists: what becomes text, is compared or freed calls itself, too. A call's
   // arguments have kJsonDepth, and lie in messages.
   static constexpr std::size_t kMostLevels = kJsonDepth + 20;
@@ -88,6 +91,7 @@ class Evaluator {
   std::optional<std::tm> now_;
   std::size_t steps_ = 0;
   const std::uintptr_t stack_begin_;
+  const std::int64_t held_at_begin_ = held_bytes();
 };
 
 }  // namespace sluice::text::jinja

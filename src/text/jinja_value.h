@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "text/jinja_memory.h"
 #include "text/json.h"
 
 namespace sluice::text::jinja {
@@ -25,7 +26,7 @@ inline constexpr Origin kOtherData = 0xFFFF;
 
 struct Text {
   std::string bytes;
-  std::vector<Origin> origins;  // [bytes]
+  std::vector<Origin, Counted<Origin>> origins;  // [bytes]
 
   Text() = default;
   Text(std::string_view text, Origin origin) : bytes(text), origins(text.size(), origin) {}
@@ -35,8 +36,9 @@ struct Text {
 };
 
 class Value;
-using List = std::vector<Value>;
-using Dictionary = std::vector<std::pair<std::string, Value>>;  // in the order of insertion
+using List = std::vector<Value, Counted<Value>>;
+using Member = std::pair<std::string, Value>;
+using Dictionary = std::vector<Member, Counted<Member>>;  // in the order of insertion
 
 /// Undefined, none, true or false, a number, a text, a list, a dictionary, a namespace (a
 /// dictionary that is shared and may be changed), or a function.

@@ -294,7 +294,7 @@ TEST(Jinja, MacrosAreBounded) {
   fails_with(big +
                  "{% set n = namespace() %}{% for i in range(9999) %}{% set n.all = [n.all, t ~ i]"
                  " %}{% endfor %}",
-             "too long");
+             "holds too much");
   // An expression of many parts at each level.
   std::string wide = "{% macro f() %}{{ 0";
   for (int i = 0; i < 60; ++i) wide += " ~ 0";
@@ -324,9 +324,19 @@ TEST(Jinja, WorkIsBounded) {
   EXPECT_NE(message_of(doubled + "{{ a == a }}").find("beyond all bounds"), std::string::npos);
   doubled = "{% set a = 'x' %}";
   for (int i = 0; i < 40; ++i) doubled += "{% set a = a + a %}";
-  EXPECT_NE(message_of(doubled).find("beyond all bounds"), std::string::npos);
+  EXPECT_NE(message_of(doubled).find("holds too much"), std::string::npos);
   EXPECT_NE(message_of("{% set n = namespace() %}{% set n.self = [n] %}").find("in a namespace"),
             std::string::npos);
+}
+
+TEST(Jinja, WhatIsHeldAtOnceIsBounded) {
+  std::string lists;
+  for (int i = 0; i < 100; ++i) lists += "{% set a" + std::to_string(i) + " = range(99999) %}";
+  EXPECT_NE(message_of(lists).find("holds too much"), std::string::npos) << message_of(lists);
+  // One after the other is no more than one.
+  std::string again;
+  for (int i = 0; i < 100; ++i) again += "{% set a = range(9999) %}";
+  EXPECT_EQ(message_of(again + "{{ a | length }}"), "rendered: 9999");
 }
 
 /// A template that is `deep` macros deep when it writes, compares and frees the deepest list.
