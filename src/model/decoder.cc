@@ -140,6 +140,10 @@ Status Decoder::embed(const Pass& pass) {
                               scratch_.sum + rows_.segments[i].first * parts_.shape.hidden));
   }
   embedding_wait_s_ += seconds_since(start);
+  if (!kernels::all_finite(scratch_.sum, floats())) {
+    return fail(ErrorKind::number,
+                "the embedding of one of the tokens is not finite; the weights are damaged");
+  }
   return {};
 }
 
@@ -213,14 +217,7 @@ Result<std::span<const float>> Decoder::head() {
   }
   Input x(scratch_.head_in, hidden, rows, scratch_.head_prepared);
   SLUICE_TRY(executor_.multiply(parts_.ends.head, x, scratch_.logits));
-  const std::span<const float> logits(scratch_.logits, rows * parts_.shape.vocabulary);
-  if (!kernels::all_finite(logits.data(), logits.size())) {
-    return fail(ErrorKind::number,
-                "the logits are not finite although every layer's output is: the output head ({}) "
-                "is damaged",
-                parts_.ends.head_name);
-  }
-  return logits;
+  return std::span<const float>(scratch_.logits, rows * parts_.shape.vocabulary);
 }
 
 }  // namespace sluice::model

@@ -27,7 +27,6 @@ struct DecoderEnds {
   EmbeddingTable embedding;
   Vector final_norm;  ///< [hidden]
   Matrix head;        ///< [vocabulary, hidden]
-  std::string head_name;
 };
 
 /// The activations of a pass outside the parts of a layer.

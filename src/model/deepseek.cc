@@ -118,8 +118,8 @@ DeepseekWeights find_deepseek(BlueprintBuilder& builder, const DeepseekConfig& c
   weights.ends.final_norm =
       builder.vector(config.gguf ? "output_norm.weight" : "model.norm.weight", config.hidden);
   builder.section(TensorClass::head, -1);
-  weights.ends.head_name = config.tied ? embedding : head;
-  weights.ends.head = builder.matrix(weights.ends.head_name, config.vocabulary, config.hidden);
+  weights.ends.head =
+      builder.matrix(config.tied ? embedding : head, config.vocabulary, config.hidden);
   for (std::size_t layer = 0; layer < config.drafting_layers; ++layer) {
     builder.leave_out(
         fmt::format("{}.{}.", config.gguf ? "blk" : "model.layers", config.layers + layer));

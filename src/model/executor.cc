@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "kernels/ops.h"
 
 namespace sluice::model {
 namespace {
@@ -66,25 +68,38 @@ kernels::Rows Executor::rows_of(const Matrix& matrix, const weights::Tile& tile)
 }
 
 /// Tiles of one matrix that are there together are consecutive rows: one run of items.
-void Executor::multiply_tiles(const Matrix& matrix, std::span<const weights::Tile> tiles,
+bool Executor::multiply_tiles(const Matrix& matrix, std::span<const weights::Tile> tiles,
                               const float* prepared, std::size_t positions, float* y) {
   const std::size_t step = rows_per_item(matrix.format, matrix.columns);
   const std::size_t items_per_tile = (tiles.front().rows + step - 1) / step;
+  std::atomic<bool> finite{true};
   threads_.run(tiles.size() * items_per_tile, [&](std::size_t item, int) {
     const weights::Tile& tile = tiles[item / items_per_tile];
     const std::size_t begin = item % items_per_tile * step;
     if (begin >= tile.rows) return;
     const kernels::Rows w = kernels::slice(rows_of(matrix, tile), begin,
                                            std::min<std::size_t>(step, tile.rows - begin));
-    kernels::matmul(w, prepared, positions, y + tile.first_row + begin, matrix.rows);
+    float* const out = y + tile.first_row + begin;
+    kernels::matmul(w, prepared, positions, out, matrix.rows);
+    for (std::size_t i = 0; i < positions; ++i) {
+      if (!kernels::all_finite(out + i * matrix.rows, w.rows)) finite = false;
+    }
   });
+  return finite;
+}
+
+Status Executor::bad_product(const Matrix& matrix, std::string_view of) const {
+  const std::string place = layer_ == Trace::kNoLayer ? "" : fmt::format("layer {}: ", layer_);
+  return fail(ErrorKind::number,
+              "{}what {} {} makes of its input is not finite; the weights are damaged, or not what "
+              "the configuration says: check the file, or download its shard again",
+              place, of, trunk_.name(matrix.id));
 }
 
 bool Executor::multiply_early(const Matrix& matrix, Input& x, float* y) {
   const std::span<const weights::Tile> tiles = trunk_.peek(matrix.id);
   if (tiles.empty()) return false;
-  multiply_tiles(matrix, tiles, x.prepared_for(matrix.format), x.positions(), y);
-  return true;
+  return multiply_tiles(matrix, tiles, x.prepared_for(matrix.format), x.positions(), y);
 }
 
 Status Executor::multiply(const Matrix& matrix, Input& x, float* y) {
@@ -95,12 +110,16 @@ Status Executor::multiply(const Matrix& matrix, Input& x, float* y) {
   while (done < matrix.rows) {
     SLUICE_TRY(check_cancelled());
     SLUICE_ASSIGN(const std::span<const weights::Tile> tiles, take(matrix));
-    multiply_tiles(matrix, tiles, prepared, x.positions(), y);
+    if (!multiply_tiles(matrix, tiles, prepared, x.positions(), y)) {
+      return bad_product(matrix, "tensor");
+    }
     done += tiles.back().first_row + tiles.back().rows - tiles.front().first_row;
     trunk_.release();
   }
-  if (!adapted_.empty()) add_adapters(matrix, x, y);
-  return {};
+  if (adapted_.empty()) return {};
+  add_adapters(matrix, x, y);
+  if (kernels::all_finite(y, x.positions() * matrix.rows)) return {};
+  return bad_product(matrix, "an adapter of tensor");
 }
 
 /// Matrices with adapters are multiplied with all rows of the pass.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "base/cancellation.h"
 #include "base/function_ref.h"
@@ -66,14 +67,19 @@ class Executor {
   Status check_cancelled() const;
 
   /// y[t * rows + r] = W x: the next matrix of the schedule, tile by tile as it arrives; and what
-  /// adapters add to it.
+  /// adapters add to it. ErrorKind::number with the tensor's name if that is not finite: an
+  /// activation or a choice further on may swallow what is infinite.
   Status multiply(const Matrix& matrix, Input& x, float* y);
 
-  /// y = W x for a matrix that comes later in the pass, if all of it is in memory already.
+  /// y = W x for a matrix that comes later in the pass, if all of it is in memory already and y is
+  /// finite.
   bool multiply_early(const Matrix& matrix, Input& x, float* y);
 
   /// Hands the tiles of the next matrix of the schedule to `visit` as they arrive.
   Status for_each_tile(const Matrix& matrix, FunctionRef<void(const weights::Tile& tile)> visit);
+
+  /// The error where what `of` ("tensor") the matrix makes of its input is not finite.
+  Status bad_product(const Matrix& matrix, std::string_view of) const;
 
   /// A tile of a matrix as the kernels want it.
   kernels::Rows rows_of(const Matrix& matrix, const weights::Tile& tile) const;
@@ -93,7 +99,8 @@ class Executor {
 
  private:
   Result<std::span<const weights::Tile>> take(const Matrix& matrix);
-  void multiply_tiles(const Matrix& matrix, std::span<const weights::Tile> tiles,
+  /// False where a result is not finite.
+  bool multiply_tiles(const Matrix& matrix, std::span<const weights::Tile> tiles,
                       const float* prepared, std::size_t positions, float* y);
   void add_adapters(const Matrix& matrix, Input& x, float* y);
 

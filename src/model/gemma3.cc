@@ -94,8 +94,8 @@ Gemma3Weights find_gemma3(BlueprintBuilder& builder, const Gemma3Config& config)
   const std::string head = config.gguf                             ? "output.weight"
                            : prefix.starts_with("language_model.") ? "language_model.lm_head.weight"
                                                                    : "lm_head.weight";
-  weights.ends.head_name = config.tied ? embedding : head;
-  weights.ends.head = builder.matrix(weights.ends.head_name, config.vocabulary, config.hidden);
+  weights.ends.head =
+      builder.matrix(config.tied ? embedding : head, config.vocabulary, config.hidden);
   if (config.tied) builder.leave_out(head);
   for (const char* sight : {"vision_tower.", "multi_modal_projector."}) {
     builder.leave_out(sight);

@@ -82,8 +82,8 @@ GptOssWeights find_gpt_oss(BlueprintBuilder& builder, const GptOssConfig& config
   weights.ends.final_norm =
       builder.vector(config.gguf ? "output_norm.weight" : "model.norm.weight", config.hidden);
   builder.section(TensorClass::head, -1);
-  weights.ends.head_name = config.gguf ? "output.weight" : "lm_head.weight";
-  weights.ends.head = builder.matrix(weights.ends.head_name, config.vocabulary, config.hidden);
+  weights.ends.head = builder.matrix(config.gguf ? "output.weight" : "lm_head.weight",
+                                     config.vocabulary, config.hidden);
   return weights;
 }
 

@@ -66,8 +66,7 @@ KimiWeights find_kimi(BlueprintBuilder& builder, const KimiConfig& config) {
   }
   weights.ends.final_norm = builder.vector(prefix + "model.norm.weight", config.hidden);
   builder.section(TensorClass::head, -1);
-  weights.ends.head_name = prefix + "lm_head.weight";
-  weights.ends.head = builder.matrix(weights.ends.head_name, config.vocabulary, config.hidden);
+  weights.ends.head = builder.matrix(prefix + "lm_head.weight", config.vocabulary, config.hidden);
   builder.leave_out("vision_tower.");
   builder.leave_out("mm_projector.");
   return weights;

@@ -114,8 +114,8 @@ LlamaWeights find_llama(BlueprintBuilder& builder, const LlamaConfig& config) {
   weights.ends.final_norm =
       builder.vector(config.gguf ? "output_norm.weight" : "model.norm.weight", config.hidden);
   builder.section(TensorClass::head, -1);
-  weights.ends.head_name = config.tied ? embedding : head;
-  weights.ends.head = builder.matrix(weights.ends.head_name, config.vocabulary, config.hidden);
+  weights.ends.head =
+      builder.matrix(config.tied ? embedding : head, config.vocabulary, config.hidden);
   if (config.tied) builder.leave_out(head);
   return weights;
 }

@@ -1,6 +1,7 @@
 #include "model/mla.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -128,15 +129,17 @@ void absorb(const MlaConfig& config, const Head& head, std::size_t row, const Ml
   kernels::add_transposed(*head.key, q, query);
 }
 
-/// One head for all rows of a segment.
-void attend(const MlaConfig& config, const Head& head, const RowRange& rows,
+/// One head for all rows of a segment. False where a number goes bad: a softmax may swallow it.
+bool attend(const MlaConfig& config, const Head& head, const RowRange& rows,
             const LayerCaches& caches, const MlaPass& pass, const MlaScratch& scratch,
             const HeadRoom& room) {
   const float scale = static_cast<float>(config.sharpening) /
                       std::sqrt(static_cast<float>(config.nope + config.rope));
+  bool finite = true;
   for (std::size_t i = 0; i < rows.count; ++i) {
     const std::size_t row = rows.first + i;
     absorb(config, head, row, scratch, room.query);
+    finite = kernels::all_finite(room.query, config.latent) && finite;
     const float* const q =
         scratch.query + row * config.query_width() + head.index * (config.nope + config.rope);
     std::copy_n(q + config.nope, config.rope, room.query + config.latent);
@@ -145,10 +148,11 @@ void attend(const MlaConfig& config, const Head& head, const RowRange& rows,
     seen.value_width = config.latent;
     kernels::attention_over_cache(room.query, 1, seen, scale, room.scores, room.mixed);
     kernels::prepare(head.value.format, room.mixed, config.latent, config.latent, 1, room.prepared);
-    kernels::matmul(head.value, room.prepared, 1,
-                    scratch.out + row * config.output_width() + head.index * config.value,
-                    config.value);
+    float* const out = scratch.out + row * config.output_width() + head.index * config.value;
+    kernels::matmul(head.value, room.prepared, 1, out, config.value);
+    finite = kernels::all_finite(out, config.value) && finite;
   }
+  return finite;
 }
 
 /// Norms the latent part, rotates the other, and appends the rows to the caches.
@@ -185,20 +189,22 @@ struct HeadsPass {
   Executor& executor;
   const MlaScratch& scratch;
   const MlaPass& pass;
+  std::atomic<bool> finite{true};
 
   float* worker_room(int worker) const {
     return scratch.worker + static_cast<std::size_t>(worker) * scratch.worker_floats;
   }
-  void attend_all(const Head& head, const HeadRoom& room) const {
+  void attend_all(const Head& head, const HeadRoom& room) {
     for (std::size_t segment = 0; segment < pass.segments.size(); ++segment) {
-      attend(config, head, pass.segments[segment], pass.caches(segment), pass, scratch, room);
+      if (!attend(config, head, pass.segments[segment], pass.caches(segment), pass, scratch, room))
+        finite = false;
     }
   }
 };
 
 /// A tile holds whole heads: each is projected, attends and is projected back while it is here, so
 /// kv_b passes through memory once although it is used on both sides of the softmax.
-Status run_heads(const HeadsPass& heads) {
+Status run_heads(HeadsPass& heads) {
   const MlaConfig& config = heads.config;
   const Matrix& kv_b = heads.weights.kv_b;
   const std::size_t head_rows = config.nope + config.value;
@@ -216,7 +222,7 @@ Status run_heads(const HeadsPass& heads) {
 
 /// Where the keys' heads come before all of the values': every query absorbs its key projection,
 /// then every head attends.
-Status run_split_heads(const HeadsPass& heads, std::size_t positions) {
+Status run_split_heads(HeadsPass& heads, std::size_t positions) {
   const MlaConfig& config = heads.config;
   const Matrix& k_b = heads.weights.k_b;
   const Matrix& v_b = heads.weights.v_b;
@@ -272,8 +278,10 @@ Status run_mla(const MlaWeights& weights, const MlaConfig& config, const VectorT
   append_to_cache(config, vectors[weights.kv_a_norm], scratch, pass);
   SLUICE_TRY(project_query(weights, config, vectors, executor, scratch, x));
 
-  const HeadsPass heads = {weights, config, executor, scratch, pass};
+  HeadsPass heads = {weights, config, executor, scratch, pass};
   SLUICE_TRY(config.split ? run_split_heads(heads, x.positions()) : run_heads(heads));
+  if (!heads.finite)
+    return executor.bad_product(config.split ? weights.k_b : weights.kv_b, "tensor");
 
   const std::size_t floats = x.positions() * config.output_width();
   if (config.output_gate) {

@@ -75,13 +75,11 @@ class RoutedExperts {
       std::copy_n(z + picks[i].row * width_, width_, scratch_.gathered + i * width_);
     }
     Input gathered(scratch_.gathered, width_, picks.size(), scratch_.expert_prepared);
-    bool good = compute_inner(rows, biases, gathered);
+    compute_inner(rows, biases, gathered);
     Input activated(scratch_.gate, inner, picks.size(), scratch_.expert_prepared);
     float* const out = scratch_.contributions + picks_.first(expert.id) * width_;
-    good = compute_down(rows.down, biases.down, activated, out) && good;
-    if (!good || !kernels::all_finite(out, picks.size() * width_))
-      return bad_number(expert.id, good);
-    return {};
+    compute_down(rows.down, biases.down, activated, out);
+    return scales_good_ && finite_ ? Status{} : bad_number(expert.id);
   }
 
   /// Null without biases.
@@ -108,21 +106,18 @@ class RoutedExperts {
     return biases;
   }
 
-  /// scratch.gate = glu(gate x, up x) for all picks. False when a scale is no number.
-  bool compute_inner(const ExpertRows& rows, const Biases& biases, Input& x) {
+  /// scratch.gate = glu(gate x, up x) for all picks.
+  void compute_inner(const ExpertRows& rows, const Biases& biases, Input& x) {
     const std::size_t inner = config_.width;
     const std::size_t step = rows_per_item(layout_.gate.format, width_);
     const std::size_t items = (inner + step - 1) / step;
-    std::atomic<bool> good{true};
     const auto count_of = [&](std::size_t item) { return std::min(step, inner - item * step); };
     const auto multiply = [&](const kernels::Rows& w, const float* bias, const float* prepared,
                               std::size_t item, float* out) {
       const std::size_t first = item * step;
       const auto part = kernels::slice(w, first, count_of(item));
-      if (!scales_are_numbers(part)) good = false;
-      kernels::matmul(part, prepared, x.positions(), out + first, inner);
-      add_bias(bias == nullptr ? nullptr : bias + first, part.rows, x.positions(), inner,
-               out + first);
+      multiply_rows(part, bias == nullptr ? nullptr : bias + first, prepared, x.positions(), inner,
+                    out + first);
     };
     const float* prepared = x.prepared_for(layout_.gate.format);
     const bool apart =
@@ -135,8 +130,7 @@ class RoutedExperts {
     }
     executor_.parallel(items, [&](std::size_t item, int) {
       if (layout_.by_turns) {
-        if (!pairs(rows.gate, biases.gate, prepared, x.positions(), item * step, count_of(item)))
-          good = false;
+        pairs(rows.gate, biases.gate, prepared, x.positions(), item * step, count_of(item));
       } else {
         if (!apart) multiply(rows.gate, biases.gate, prepared, item, scratch_.gate);
         multiply(rows.up, biases.up, prepared, item, scratch_.up);
@@ -146,50 +140,54 @@ class RoutedExperts {
         kernels::glu(glu_, at, scratch_.up + i * inner + item * step, count_of(item), at);
       }
     });
-    return good;
+  }
+
+  /// out[i * stride + r] = W x + bias, which must be numbers before an activation swallows them.
+  void multiply_rows(const kernels::Rows& w, const float* bias, const float* prepared,
+                     std::size_t picks, std::size_t stride, float* out) {
+    if (!scales_are_numbers(w)) scales_good_ = false;
+    kernels::matmul(w, prepared, picks, out, stride);
+    add_bias(bias, w.rows, picks, stride, out);
+    for (std::size_t i = 0; i < picks; ++i) {
+      if (!kernels::all_finite(out + i * stride, w.rows)) finite_ = false;
+    }
   }
 
   /// Gate and up of rows that lie by turns, from row `first` of each on.
-  bool pairs(const kernels::Rows& w, const float* bias, const float* prepared, std::size_t picks,
-             std::size_t first, std::size_t count) const {
+  void pairs(const kernels::Rows& w, const float* bias, const float* prepared, std::size_t picks,
+             std::size_t first, std::size_t count) {
     const std::size_t inner = config_.width;
-    const auto part = kernels::slice(w, 2 * first, 2 * count);
     float* const both = scratch_.pairs + 2 * first;
-    kernels::matmul(part, prepared, picks, both, 2 * inner);
-    add_bias(bias == nullptr ? nullptr : bias + 2 * first, 2 * count, picks, 2 * inner, both);
+    multiply_rows(kernels::slice(w, 2 * first, 2 * count),
+                  bias == nullptr ? nullptr : bias + 2 * first, prepared, picks, 2 * inner, both);
     for (std::size_t i = 0; i < picks; ++i) {
       for (std::size_t row = 0; row < count; ++row) {
         scratch_.gate[i * inner + first + row] = both[i * 2 * inner + 2 * row];
         scratch_.up[i * inner + first + row] = both[i * 2 * inner + 2 * row + 1];
       }
     }
-    return scales_are_numbers(part);
   }
 
-  /// out [picks, W]. False when a scale is no number.
-  bool compute_down(const kernels::Rows& down, const float* bias, Input& x, float* out) {
+  /// out [picks, W].
+  void compute_down(const kernels::Rows& down, const float* bias, Input& x, float* out) {
     const float* const prepared = x.prepared_for(down.format);
     const std::size_t step = rows_per_item(down.format, config_.width);
-    std::atomic<bool> good{true};
     executor_.parallel((width_ + step - 1) / step, [&](std::size_t item, int) {
       const std::size_t first = item * step;
-      const auto part = kernels::slice(down, first, std::min(step, width_ - first));
-      if (!scales_are_numbers(part)) good = false;
-      kernels::matmul(part, prepared, x.positions(), out + first, width_);
-      add_bias(bias == nullptr ? nullptr : bias + first, part.rows, x.positions(), width_,
-               out + first);
+      multiply_rows(kernels::slice(down, first, std::min(step, width_ - first)),
+                    bias == nullptr ? nullptr : bias + first, prepared, x.positions(), width_,
+                    out + first);
     });
-    return good;
   }
 
-  Status bad_number(std::int32_t expert, bool scales_good) const {
+  Status bad_number(std::int32_t expert) const {
     return fail(ErrorKind::number,
                 "layer {}, expert {}: {}; the weights are damaged, or not what the configuration "
                 "says: "
                 "check the file, or download its shard again",
                 weights_.layer, expert,
-                scales_good ? "its output is not finite"
-                            : "a scale byte is 255, which stands for no number in MXFP4");
+                scales_good_ ? "what it makes of its input is not finite"
+                             : "a scale byte is 255, which stands for no number in MXFP4");
   }
 
   const MoeWeights& weights_;
@@ -200,6 +198,8 @@ class RoutedExperts {
   const MoeScratch& scratch_;
   const Picks& picks_;
   const std::size_t width_;
+  std::atomic<bool> scales_good_{true};
+  std::atomic<bool> finite_{true};
 };
 
 }  // namespace

@@ -67,14 +67,15 @@ TEST(BadModel, Promise6ANanInTheTrunkNamesTheLayer) {
   EXPECT_NE(message.find("layer 5"), std::string::npos) << message;
 }
 
-TEST(BadModel, Promise6ARouterThatGivesNoNumbersNamesTheLayer) {
+TEST(BadModel, Promise6ARouterThatGivesNoNumbersIsNamed) {
   const CheckpointCopy copy("qwen3moe-tiny");
   copy.change_tensor("model.layers.2.mlp.gate.weight", [](std::vector<char>& bytes) {
     bytes[0] = '\xc0';
     bytes[1] = '\x7f';
   });
   const std::string message = complaint(copy, ErrorKind::number);
-  EXPECT_NE(message.find("layer 2: the router's scores"), std::string::npos) << message;
+  EXPECT_NE(message.find("layer 2: what tensor model.layers.2.mlp.gate.weight"), std::string::npos)
+      << message;
 }
 
 TEST(BadModel, Promise6ANumberOfAVectorThatIsNoneNamesItsTensor) {
@@ -105,7 +106,44 @@ TEST(BadModel, Promise6WhatAllExpertsOfALayerWorkOnIsNotBlamedOnOne) {
                        bytes[1] = '\x7f';
                      });
   const std::string message = complaint(copy, ErrorKind::number);
-  EXPECT_NE(message.find("layer 3: what its experts work on"), std::string::npos) << message;
+  EXPECT_NE(message.find("layer 3: what tensor "), std::string::npos) << message;
+  EXPECT_NE(message.find("routed_expert_down_proj"), std::string::npos) << message;
+}
+
+/// The first `count` numbers of a BF16 matrix.
+void make_infinite(std::vector<char>& bytes, std::size_t count, bool negative) {
+  for (std::size_t i = 0; i < count; ++i) {
+    bytes[2 * i] = '\x80';
+    bytes[2 * i + 1] = negative ? '\xff' : '\x7f';
+  }
+}
+
+TEST(BadModel, Promise6WhatIsInfiniteIsNamedBeforeAnythingSwallowsIt) {
+  // An activation, a sigmoid, a decay, a softmax would each make a number of it again.
+  for (const std::string tensor :
+       {"0.mlp.gate_proj.weight", "0.mlp.up_proj.weight",
+        "2.block_sparse_moe.shared_experts.gate_proj.weight",
+        "2.block_sparse_moe.shared_experts.up_proj.weight", "1.self_attn.b_proj.weight",
+        "1.self_attn.f_a_proj.weight", "1.self_attn.f_b_proj.weight", "1.self_attn.g_proj.weight",
+        "3.self_attn.kv_b_proj.weight", "3.self_attn.g_proj.weight"}) {
+    for (const bool negative : {false, true}) {
+      const CheckpointCopy copy("k3-tiny");
+      copy.change_tensor(kLayers + tensor,
+                         [&](std::vector<char>& bytes) { make_infinite(bytes, 1, negative); });
+      const std::string message = complaint(copy, ErrorKind::number);
+      EXPECT_NE(message.find("what tensor " + kLayers + tensor), std::string::npos)
+          << tensor << ": " << message;
+    }
+  }
+}
+
+TEST(BadModel, Promise6AnInfiniteEmbeddingIsNamed) {
+  const CheckpointCopy copy("k3-tiny");
+  copy.change_tensor("language_model.model.embed_tokens.weight", [](std::vector<char>& bytes) {
+    make_infinite(bytes, bytes.size() / 2, true);
+  });
+  const std::string message = complaint(copy, ErrorKind::number);
+  EXPECT_NE(message.find("the embedding"), std::string::npos) << message;
 }
 
 TEST(BadModel, Promise6ANanInOneExpertOfAMixtureNamesIt) {
