@@ -19,9 +19,10 @@ constexpr std::size_t kMostRequests = 50'000;  // of one batch, as OpenAI has it
 constexpr std::size_t kListed = 20;
 constexpr std::size_t kMostListed = 100;
 
-tl::unexpected<ApiError> not_found(std::string_view what, std::string_view id) {
+tl::unexpected<ApiError> not_found(std::string_view what, std::string_view id,
+                                   const std::string& param = "id") {
   return tl::unexpected(ApiError{404, fmt::format("there is no {} {}", what, id.substr(0, 100)),
-                                 "invalid_request_error", "id", "not_found"});
+                                 "invalid_request_error", param, "not_found"});
 }
 
 /// An error of the store.
@@ -222,7 +223,7 @@ ApiResult<ApiReply> JobsApi::batches(const HttpRequest& request, std::string_vie
 ApiResult<ApiReply> JobsApi::create_batch(const HttpRequest& request) {
   SLUICE_ASSIGN(StoredBatch batch, read_batch(request));
   STORE_ASSIGN(const auto file, store_.file(batch.input_file));
-  if (!file) return not_found("file", batch.input_file);
+  if (!file) return not_found("file", batch.input_file, "input_file_id");
   STORE_ASSIGN(const std::string content, store_.content(batch.input_file));
   batch.id = new_id("batch_");
   batch.status = "in_progress";
