@@ -55,17 +55,47 @@ std::size_t layers_with_experts(const Blocks& blocks) {
                     [](const ExpertLayer& layer) { return !layer.experts.empty(); }));
 }
 
-/// The least that a pass can run with: two tiles under way and one expert at a time.
-Placement smallest(const Blocks& blocks, const io::Reader& reader) {
+/// Tiles of a size, and what they cost, before any of them is made.
+struct Cut {
+  std::uint64_t tile_bytes = 0;
+  std::uint64_t longest_room = 0;
+  std::uint64_t table_bytes = 0;
+
+  std::uint64_t least_ring() const { return 2 * longest_room; }
+  std::uint64_t least_charge() const { return Buffer::charge_for(least_ring()) + table_bytes; }
+};
+
+Cut cut_into(const Blocks& blocks, const io::Reader& reader, std::uint64_t tile_bytes) {
+  const ScheduleSize size = schedule_size(blocks, tile_bytes);
+  return {tile_bytes, round_up(reader.room_for(size.longest_tile), io::kRoomAlignment),
+          size.tiles * kTableBytesPerTile};
+}
+
+/// The cut that needs the least memory: larger tiles need a larger ring, but fewer lines in the
+/// tables, which for a large trunk are more than a ring of the smallest tiles.
+Cut smallest_cut(const Blocks& blocks, const io::Reader& reader) {
   // The largest group of rows sizes the ring whatever the tiles: smaller ones would only be more.
   std::uint64_t tile_bytes = kSmallestTile;
+  std::uint64_t largest_matrix = 0;
   for (const MatrixBlock& matrix : blocks.matrices) {
     tile_bytes = std::max(tile_bytes, matrix.row_bytes() * matrix.rows_together);
+    largest_matrix = std::max(largest_matrix, matrix.extent.length);
   }
+  Cut best = cut_into(blocks, reader, tile_bytes);
+  while (tile_bytes < largest_matrix) {
+    tile_bytes *= 2;
+    const Cut larger = cut_into(blocks, reader, tile_bytes);
+    if (larger.least_charge() < best.least_charge()) best = larger;
+  }
+  return best;
+}
+
+/// The least that a pass can run with: two tiles under way and one expert at a time. Its tiles are
+/// still to be made.
+Placement smallest(const Blocks& blocks, const io::Reader& reader, const Cut& cut) {
   Placement placement;
-  placement.schedule = make_schedule(blocks, tile_bytes);
-  placement.resident.assign(placement.schedule.tiles.size(), false);
-  placement.ring_bytes = 2 * longest_room(placement.schedule, reader);
+  placement.table_bytes = cut.table_bytes;
+  placement.ring_bytes = cut.least_ring();
   placement.slot_bytes = slot_bytes(blocks, reader);
   placement.wave_slots = layers_with_experts(blocks) > 0 ? 1 : 0;
   placement.bank_slots.assign(blocks.expert_layers.size(), 0);
@@ -79,21 +109,26 @@ std::uint64_t left(const Placement& placement, std::uint64_t budget) {
 }
 
 /// Tiles as large as are worth reading at once, as long as the ring stays a small part of the
-/// whole.
-void grow_ring(const Blocks& blocks, const io::Reader& reader, const ReadShape& shape,
-               std::uint64_t budget, Placement& placement) {
+/// whole. Returns the size of the tiles; `least` is the placement's.
+std::uint64_t grow_ring(const Blocks& blocks, const io::Reader& reader, const ReadShape& shape,
+                        std::uint64_t budget, const Cut& least, Placement& placement) {
   const std::uint64_t share = budget / 8;
   const std::uint64_t most = shape.ring_bytes.value_or(share);
   const std::uint64_t tiles = shape.ring_bytes ? kFewestTiles : shape.ring_tiles;
   std::uint64_t tile = shape.tile_bytes;
-  while (tile > kSmallestTile && tile * tiles > most) tile /= 2;
+  while (tile > least.tile_bytes && tile * tiles > most) {
+    tile = std::max(tile / 2, least.tile_bytes);
+  }
+  const Cut cut = cut_into(blocks, reader, tile);
+  // Where even the least tiles are large, a ring of so many would crowd out what could stay.
+  const std::uint64_t wanted = std::min(shape.ring_tiles * std::min(cut.longest_room, tile),
+                                        std::max(share, shape.ring_tiles * kSmallestTile));
   Placement larger = placement;
-  larger.schedule = make_schedule(blocks, tile);
-  larger.resident.assign(larger.schedule.tiles.size(), false);
-  const std::uint64_t longest = longest_room(larger.schedule, reader);
-  larger.ring_bytes =
-      std::max(2 * longest, shape.ring_bytes.value_or(shape.ring_tiles * std::min(longest, tile)));
-  if (larger.charge() <= budget) placement = std::move(larger);
+  larger.table_bytes = cut.table_bytes;
+  larger.ring_bytes = std::max(cut.least_ring(), shape.ring_bytes.value_or(wanted));
+  if (larger.charge() > budget) return least.tile_bytes;
+  placement = std::move(larger);
+  return tile;
 }
 
 /// Enough slots that all misses of a position's picks can be under way at once.
@@ -136,15 +171,16 @@ void place_residents(const io::Reader& reader, double trunk_share, std::uint64_t
   const std::uint64_t smallest_ring = 2 * longest_room(placement.schedule, reader);
   const std::uint64_t spare_ring =
       std::clamp(budget / kSpareRingPart, smallest_ring, placement.ring_bytes);
-  Placement whole = placement;
-  whole.resident_room = all_room(whole.schedule, reader);
-  whole.resident.assign(whole.resident.size(), true);
+  const std::uint64_t streaming_ring = placement.ring_bytes;
+  placement.resident_room = all_room(placement.schedule, reader);
   for (const std::uint64_t ring : {spare_ring, std::uint64_t{0}}) {
-    whole.ring_bytes = ring;
-    if (whole.charge() > budget) continue;
-    placement = std::move(whole);
+    placement.ring_bytes = ring;
+    if (placement.charge() > budget) continue;
+    placement.resident.assign(placement.resident.size(), true);
     return;
   }
+  placement.resident_room = 0;
+  placement.ring_bytes = streaming_ring;
   const std::uint64_t room = Buffer::largest_charged(left(placement, budget));
   if (room > 0) spread_residents(reader, room, placement);
 }
@@ -205,7 +241,7 @@ void grow_banks(const Blocks& blocks, std::uint64_t budget, const ExpertUse& use
 }  // namespace
 
 std::uint64_t Placement::charge() const {
-  return Buffer::charge_for(resident_room) + Buffer::charge_for(ring_bytes) +
+  return table_bytes + Buffer::charge_for(resident_room) + Buffer::charge_for(ring_bytes) +
          Buffer::charge_for(wave_slots * slot_bytes + bank_bytes());
 }
 
@@ -214,23 +250,26 @@ std::uint64_t Placement::bank_bytes() const {
 }
 
 std::uint64_t smallest_budget(const Blocks& blocks, const io::Reader& reader) {
-  return smallest(blocks, reader).charge();
+  return smallest(blocks, reader, smallest_cut(blocks, reader)).charge();
 }
 
 Result<Placement> place(const Blocks& blocks, const io::Reader& reader, const ReadShape& shape,
                         std::uint64_t budget, const ExpertUse& use) {
-  Placement placement = smallest(blocks, reader);
+  const Cut least = smallest_cut(blocks, reader);
+  Placement placement = smallest(blocks, reader, least);
   if (placement.charge() > budget) {
     return fail(ErrorKind::memory, "the weights need at least {} of memory at a time, {} are left",
                 format_size(placement.charge()), format_size(budget));
   }
-  grow_ring(blocks, reader, shape, budget, placement);
+  const std::uint64_t tile = grow_ring(blocks, reader, shape, budget, least, placement);
   if (shape.ring_bytes && placement.ring_bytes < *shape.ring_bytes) {
     return fail(ErrorKind::memory,
                 "a ring of {} does not fit into the {} that are left for weights",
                 format_size(*shape.ring_bytes), format_size(budget));
   }
   grow_wave(blocks, budget, placement);
+  placement.schedule = make_schedule(blocks, tile);
+  placement.resident.assign(placement.schedule.tiles.size(), false);
   place_residents(reader, shape.trunk_share, budget, placement);
   grow_banks(blocks, budget, use, placement);
   return placement;

@@ -1,6 +1,7 @@
 // The planner: what stays in memory, what goes through the ring, how many expert slots there are.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -13,17 +14,23 @@
 
 namespace sluice::weights {
 
+/// Heap that each tile costs: its span, whether it is resident, and what TrunkStream knows of it
+/// (its state, where its bytes are, where its room is, whether it is still resident).
+inline constexpr std::uint64_t kTableBytesPerTile =
+    sizeof(TileSpan) + sizeof(std::byte*) + sizeof(std::uint64_t) + 3;
+
 /// Where every byte of the weights will live.
 struct Placement {
   Schedule schedule;
   std::vector<bool> resident;           ///< by tile of the schedule
+  std::uint64_t table_bytes = 0;        ///< heap for the tables of the tiles
   std::uint64_t resident_room = 0;      ///< bytes for the resident tiles
   std::uint64_t ring_bytes = 0;         ///< 0 when all tiles are resident
   std::uint64_t slot_bytes = 0;         ///< room for one expert
   std::size_t wave_slots = 0;           ///< expert slots shared by all layers
   std::vector<std::size_t> bank_slots;  ///< expert slots kept per layer
 
-  /// What the buffers of this placement will charge to the ledger.
+  /// What the tables and buffers of this placement will charge to the ledger.
   std::uint64_t charge() const;
   /// Bytes of the expert slots that stay with their layer.
   std::uint64_t bank_bytes() const;

@@ -26,6 +26,15 @@ struct Schedule {
   std::uint64_t bytes() const;
 };
 
+/// How large a schedule would be.
+struct ScheduleSize {
+  std::size_t tiles = 0;
+  std::uint64_t longest_tile = 0;
+};
+
+/// Of what make_schedule() would make, without making it.
+ScheduleSize schedule_size(const Blocks& blocks, std::uint64_t tile_bytes);
+
 /// Cuts the matrices into tiles of about `tile_bytes`, never less than the rows that a matrix
 /// wants together.
 Schedule make_schedule(const Blocks& blocks, std::uint64_t tile_bytes);

@@ -18,9 +18,14 @@ constexpr std::size_t kMostTaken = 8;
 
 }  // namespace
 
-TrunkStream::TrunkStream(const Blocks& blocks, const Placement& placement, io::Reader& reader)
-    : blocks_(blocks), placement_(placement), tiles_(placement.schedule.tiles), reader_(reader) {
-  resident_ = placement.resident;
+TrunkStream::TrunkStream(const Blocks& blocks, const Placement& placement, io::Reader& reader,
+                         MemoryLedger& ledger)
+    : blocks_(blocks),
+      placement_(placement),
+      tiles_(placement.schedule.tiles),
+      reader_(reader),
+      ledger_(ledger),
+      resident_(placement.resident) {
   state_.assign(tiles_.size(), State::idle);
   data_.assign(tiles_.size(), nullptr);
   resident_offset_.assign(tiles_.size(), 0);
@@ -36,14 +41,18 @@ TrunkStream::TrunkStream(const Blocks& blocks, const Placement& placement, io::R
 Result<std::unique_ptr<TrunkStream>> TrunkStream::create(const Blocks& blocks,
                                                          const Placement& placement,
                                                          io::Reader& reader, MemoryLedger& ledger) {
-  std::unique_ptr<TrunkStream> stream(new TrunkStream(blocks, placement, reader));
+  SLUICE_TRY(ledger.charge(Tenant::program, placement.table_bytes));  // heap, as all of the program
+  std::unique_ptr<TrunkStream> stream(new TrunkStream(blocks, placement, reader, ledger));
   SLUICE_ASSIGN(stream->resident_room_,
                 Buffer::allocate(placement.resident_room, Tenant::resident, ledger));
   SLUICE_ASSIGN(stream->ring_, Buffer::allocate(placement.ring_bytes, Tenant::ring, ledger));
   return stream;
 }
 
-TrunkStream::~TrunkStream() { reader_.cancel(*this); }
+TrunkStream::~TrunkStream() {
+  reader_.cancel(*this);
+  ledger_.release(Tenant::program, placement_.table_bytes);
+}
 
 std::uint64_t TrunkStream::room_of(std::size_t tile) const {
   return round_up(reader_.room_for(tiles_[tile].extent.length), io::kRoomAlignment);
@@ -54,6 +63,7 @@ std::size_t TrunkStream::pass_end() const {
 }
 
 void TrunkStream::begin_pass(bool with_head) {
+  if (has_failed()) abort();
   {
     const std::scoped_lock lock(mutex_);
     SLUICE_CHECK(cursor_ == 0 || cursor_ == pass_end());
@@ -63,6 +73,13 @@ void TrunkStream::begin_pass(bool with_head) {
     fetch_in_next_pass_ = false;
   }
   fetch_ahead();
+}
+
+/// Whether a read-ahead failed after the pass that it came from, which was done and well. The next
+/// one has the drive asked anew: it may long be there again.
+bool TrunkStream::has_failed() const {
+  const std::scoped_lock lock(mutex_);
+  return error_.has_value();
 }
 
 Result<std::span<const Tile>> TrunkStream::take(MatrixId matrix) {

@@ -35,9 +35,9 @@ struct Tile {
 
 class TrunkStream final : public io::CompletionSink {
  public:
-  /// Allocates the resident room and the ring. Nothing is read yet: the first pass brings the
-  /// resident tiles in like any others, they just stay.
-  /// `blocks`, `placement` and `reader` must outlive the stream.
+  /// Charges for the tables of the tiles, and allocates the resident room and the ring. Nothing is
+  /// read yet: the first pass brings the resident tiles in like any others, they just stay.
+  /// `blocks`, `placement`, `reader` and `ledger` must outlive the stream.
   static Result<std::unique_ptr<TrunkStream>> create(const Blocks& blocks,
                                                      const Placement& placement, io::Reader& reader,
                                                      MemoryLedger& ledger);
@@ -85,10 +85,12 @@ class TrunkStream final : public io::CompletionSink {
     std::uint64_t end;
   };
 
-  TrunkStream(const Blocks& blocks, const Placement& placement, io::Reader& reader);
+  TrunkStream(const Blocks& blocks, const Placement& placement, io::Reader& reader,
+              MemoryLedger& ledger);
   std::uint64_t room_of(std::size_t tile) const;
   std::size_t turn_of(std::size_t tile) const;
   void read_again_from(std::size_t turn);
+  bool has_failed() const;
   void fetch_ahead();
   bool next_to_fetch();
   bool is_awaited(std::size_t tile) const;
@@ -101,6 +103,7 @@ class TrunkStream final : public io::CompletionSink {
   const Placement& placement_;
   const std::vector<TileSpan>& tiles_;
   io::Reader& reader_;
+  MemoryLedger& ledger_;  // the tables are charged there
   Buffer resident_room_;
   Buffer ring_;
   std::vector<std::uint64_t> resident_offset_;  // by tile; only for placed ones

@@ -54,6 +54,15 @@ inline bool is_pattern(const std::byte* data, std::uint64_t offset, std::uint64_
   return true;
 }
 
+/// 64 GiB, of which no byte is there: so large that the tables of its tiles weigh something.
+inline Blocks large_trunk() {
+  constexpr std::uint64_t kRows = std::uint64_t{1} << 20;
+  constexpr std::uint64_t kRowBytes = std::uint64_t{64} << 10;
+  Blocks blocks;
+  blocks.matrices.push_back({"large", {0, 0, kRows * kRowBytes}, kRows});
+  return blocks;
+}
+
 /// A model of pattern bytes: some matrices of odd sizes, a head, and layers of experts whose parts
 /// lie in another order than they are named, one layer's in two pieces.
 struct PatternModel {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/buffer.h"
 #include "weights/pattern.h"
 
 namespace sluice::weights {
@@ -81,6 +82,10 @@ TEST(Placement, CutsMatricesIntoWholeGroupsOfRows) {
   PatternModel model;
   for (const std::uint64_t tile_bytes : {1u, 6000u, 40000u, 10'000'000u}) {
     const Schedule schedule = make_schedule(model.blocks, tile_bytes);
+    const ScheduleSize size = schedule_size(model.blocks, tile_bytes);
+    EXPECT_EQ(size.tiles, schedule.tiles.size());
+    EXPECT_EQ(size.longest_tile, schedule.longest_tile());
+    EXPECT_EQ(schedule.tiles.capacity(), size.tiles) << "memory that is charged to nobody";
     std::vector<std::uint64_t> rows(model.blocks.matrices.size(), 0);
     for (const TileSpan& tile : schedule.tiles) {
       EXPECT_EQ(tile.first_row, rows[tile.matrix]);
@@ -90,6 +95,23 @@ TEST(Placement, CutsMatricesIntoWholeGroupsOfRows) {
     for (MatrixId id = 0; id < rows.size(); ++id) {
       EXPECT_EQ(rows[id], model.blocks.matrices[id].rows);
     }
+  }
+}
+
+TEST(Placement, Promise3ChargesForTheTablesOfItsTilesAndKeepsThemSmall) {
+  const Blocks blocks = large_trunk();
+  const auto reader = io::make_reader(io::IoMode::pread).value();
+  const std::uint64_t smallest = smallest_budget(blocks, *reader);
+  const ScheduleSize finest = schedule_size(blocks, 64 << 10);
+  EXPECT_LT(smallest, finest.tiles * kTableBytesPerTile / 4) << "a larger ring of larger tiles";
+  for (const std::uint64_t more : {0u, 1u << 20, 10u << 20, 100u << 20, 1000u << 20}) {
+    const auto placement = place(blocks, *reader, {}, smallest + more);
+    ASSERT_TRUE(placement) << more;
+    EXPECT_EQ(placement->table_bytes, placement->schedule.tiles.size() * kTableBytesPerTile);
+    EXPECT_EQ(placement->charge(), placement->table_bytes +
+                                       Buffer::charge_for(placement->resident_room) +
+                                       Buffer::charge_for(placement->ring_bytes));
+    EXPECT_LE(placement->charge(), smallest + more);
   }
 }
 

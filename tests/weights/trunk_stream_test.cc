@@ -1,5 +1,10 @@
 #include "weights/trunk_stream.h"
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
+#include <algorithm>
 #include <deque>
 
 #include "base/buffer.h"
@@ -112,6 +117,7 @@ TEST(TrunkStream, ChargesWhatThePlacementSays) {
   ASSERT_TRUE(stream);
   EXPECT_EQ(ledger.charged(Tenant::resident), Buffer::charge_for(placement->resident_room));
   EXPECT_EQ(ledger.charged(Tenant::ring), Buffer::charge_for(placement->ring_bytes));
+  EXPECT_EQ(ledger.charged(Tenant::program), placement->table_bytes);
 }
 
 TEST(TrunkStream, AFailedReadNamesTheTensorAndTheStreamGoesOn) {
@@ -261,6 +267,14 @@ class HeldReader final : public io::Reader {
       request.sink->complete({request.tag, std::span<const std::byte>(bytes)});
     }
   }
+  /// All that were asked for come to nothing.
+  void lose() {
+    while (!held_.empty()) {
+      const io::ReadRequest request = held_.front();
+      held_.pop_front();
+      request.sink->complete({request.tag, fail(ErrorKind::drive, "gone for a moment")});
+    }
+  }
   std::size_t held() const { return held_.size(); }
   int strangers() const { return strangers_; }
 
@@ -270,14 +284,21 @@ class HeldReader final : public io::Reader {
   int strangers_ = 0;  // promoted without being under way
 };
 
-TEST(TrunkStream, Promise2ATileThatWasGivenBackDoesNotWaitForTheLaterOnesUnderWay) {
-  constexpr MatrixId kMatrices = 40;
-  constexpr std::uint64_t kBytes = 4096;
+constexpr MatrixId kMatrices = 40;
+constexpr std::uint64_t kBytes = 4096;
+
+/// Matrices of one tile each.
+Blocks small_matrices() {
   Blocks blocks;
   blocks.first_head_matrix = kMatrices - 1;
   for (MatrixId id = 0; id < kMatrices; ++id) {
     blocks.matrices.push_back({"matrix" + std::to_string(id), {0, id * kBytes, kBytes}, 1});
   }
+  return blocks;
+}
+
+TEST(TrunkStream, Promise2ATileThatWasGivenBackDoesNotWaitForTheLaterOnesUnderWay) {
+  const Blocks blocks = small_matrices();
   HeldReader reader;
   MemoryLedger ledger(kPlenty);
   const auto placement = place(blocks, reader, {.tile_bytes = kBytes}, kPlenty);
@@ -303,6 +324,51 @@ TEST(TrunkStream, Promise2ATileThatWasGivenBackDoesNotWaitForTheLaterOnesUnderWa
   EXPECT_EQ(reader.strangers(), 0) << "what is wanted at once is asked for before it is promoted";
   ASSERT_TRUE(walk(**stream, blocks, true));
 }
+
+TEST(TrunkStream, WhatCouldNotBeReadAheadAfterAPassIsAskedForAnewByTheNext) {
+  const Blocks blocks = small_matrices();
+  HeldReader reader;
+  MemoryLedger ledger(kPlenty);
+  const auto placement = place(blocks, reader, {}, smallest_budget(blocks, reader));
+  ASSERT_TRUE(placement);
+  ASSERT_EQ(std::ranges::count(placement->resident, true), 0);
+  const auto stream = TrunkStream::create(blocks, *placement, reader, ledger);
+  ASSERT_TRUE(stream);
+  for (int pass = 0; pass < 3; ++pass) {
+    const Status walked = walk(**stream, blocks, true);
+    ASSERT_TRUE(walked) << walked.error().message;
+    ASSERT_GT(reader.held(), 0u) << "the next pass is read ahead";
+    reader.lose();
+  }
+  (*stream)->begin_pass(true);
+  reader.lose();
+  const auto lost = (*stream)->take(0);
+  ASSERT_FALSE(lost) << "the pass under way cannot do without";
+  EXPECT_EQ(lost.error().kind, ErrorKind::drive);
+  (*stream)->abort();
+  EXPECT_TRUE(walk(**stream, blocks, true));
+}
+
+#if defined(__GLIBC__)
+std::size_t heap_bytes() {
+  const struct mallinfo2 heap = mallinfo2();
+  return heap.uordblks + heap.hblkhd;
+}
+
+TEST(TrunkStream, Promise3ItsTablesHoldNoMoreHeapThanIsCharged) {
+  constexpr std::size_t kOther = 64 << 10;
+  const Blocks blocks = large_trunk();
+  HeldReader reader;
+  MemoryLedger ledger(kPlenty);
+  const std::size_t before = heap_bytes();
+  const auto placement = place(blocks, reader, {}, smallest_budget(blocks, reader));
+  ASSERT_TRUE(placement);
+  const auto stream = TrunkStream::create(blocks, *placement, reader, ledger);
+  ASSERT_TRUE(stream);
+  EXPECT_LE(heap_bytes(), before + ledger.charged(Tenant::program) + kOther);
+  EXPECT_GT(ledger.charged(Tenant::program), 10 * kOther) << "or nothing is shown";
+}
+#endif
 
 }  // namespace
 }  // namespace sluice::weights
