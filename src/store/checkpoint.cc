@@ -44,16 +44,40 @@ void add_missing(const std::string& shard, const ModelFiles& model, const Folder
              model.index ? model.index_name + " names" : std::string("the set needs"));
 }
 
+std::string left_out(const Error& error) {
+  return fmt::format("{}; going on without this copy", error.message);
+}
+
+/// Reads the first of the places that can be read, and leaves out those before it. Where none can
+/// be, what is wrong with each is a fault, and all of them stay.
+ShardReader::Outcome read_first(ShardReader& reader, Places& places,
+                                std::vector<std::string>& notes, FaultList& faults) {
+  std::vector<Error> errors;
+  for (const std::filesystem::path& place : places) {
+    auto outcome = reader.read(place);
+    if (!outcome) {
+      errors.push_back(std::move(outcome).error());
+      continue;
+    }
+    for (const Error& error : errors) notes.push_back(left_out(error));
+    places.erase(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(errors.size()));
+    return *outcome;
+  }
+  reader.skip(places[0].filename().string());
+  for (Error& error : errors) faults.add_error(std::move(error));
+  return {};
+}
+
 /// Reads every shard and compares its copies, of which it leaves out those that cannot be read: a
 /// mirror is there to go on without one of its drives. Returns for each whether all its names are
 /// in the table.
 std::vector<bool> read_shards(ModelFiles& model, const Folders& further, TensorTable& table,
                               std::vector<ShardFile>& files, FaultList& faults) {
-  const auto all = find_places(model.shards, model.folder, further, model.notes);
+  auto all = find_places(model.shards, model.folder, further, model.notes);
   std::vector<bool> all_names;
   ShardReader reader(table, faults);
   for (std::size_t shard = 0; shard < all.size(); ++shard) {
-    const Places& places = all[shard];
+    Places& places = all[shard];
     if (places.empty()) {
       const std::string& name = model.shards[shard];
       reader.skip(name);
@@ -62,17 +86,14 @@ std::vector<bool> read_shards(ModelFiles& model, const Folders& further, TensorT
       all_names.push_back(false);
       continue;
     }
-    const auto outcome = reader.read(places[0]);
+    const auto outcome = read_first(reader, places, model.notes, faults);
     files.push_back({.path = places[0],
                      .copies = {places.begin() + 1, places.end()},
                      .size = outcome.file_bytes});
     all_names.push_back(outcome.all_names);
     std::erase_if(files.back().copies, [&](const std::filesystem::path& copy) {
       const Status compared = reader.compare(copy, places[0], outcome);
-      if (!compared) {
-        model.notes.push_back(
-            fmt::format("{}; going on without this copy", compared.error().message));
-      }
+      if (!compared) model.notes.push_back(left_out(compared.error()));
       return !compared.has_value();
     });
   }

@@ -77,31 +77,17 @@ std::optional<std::uint64_t> ShardReader::header_bytes(std::string_view start,
   return length;
 }
 
-ShardReader::Outcome ShardReader::read(const std::filesystem::path& path) {
+Result<ShardReader::Outcome> ShardReader::read(const std::filesystem::path& path) {
   const std::string name = path.filename().string();
-  begin_file(name);
-  auto file = io::File::open(path);
-  if (!file) {
-    faults_.add_error(std::move(file).error());
-    return {};
-  }
-  Outcome outcome{file->size(), false};
+  SLUICE_ASSIGN(const io::File file, io::File::open(path));
+  Outcome outcome{file.size(), false};
   std::array<char, kFormatBytes> start;
-  const std::size_t start_bytes = std::min<std::uint64_t>(start.size(), file->size());
-  const auto started =
-      file->read_exact(0, std::as_writable_bytes(std::span(start.data(), start_bytes)));
-  if (!started) {
-    faults_.add_error(started.error());
-    return outcome;
-  }
-  const auto length = header_bytes({start.data(), start_bytes}, file->size(), name);
-  if (!length) return outcome;
-  const auto read = file->read_exact(kLengthBytes, header_.resize(*length));
-  if (!read) {
-    faults_.add_error(read.error());
-    return outcome;
-  }
-  outcome.all_names = parse_header(header_, file->size(), name);
+  const std::size_t start_bytes = std::min<std::uint64_t>(start.size(), file.size());
+  SLUICE_TRY(file.read_exact(0, std::as_writable_bytes(std::span(start.data(), start_bytes))));
+  const auto length = header_bytes({start.data(), start_bytes}, file.size(), name);
+  if (length) SLUICE_TRY(file.read_exact(kLengthBytes, header_.resize(*length)));
+  begin_file(name);
+  if (length) outcome.all_names = parse_header(header_, file.size(), name);
   return outcome;
 }
 
@@ -109,7 +95,7 @@ Status ShardReader::compare(const std::filesystem::path& copy,
                             const std::filesystem::path& original, const Outcome& outcome) {
   const std::string name = copy.string();
   SLUICE_ASSIGN(const io::File file, io::File::open(copy));
-  if (outcome.file_bytes == 0) return {};  // the original could not be opened, or is empty
+  if (outcome.file_bytes == 0) return {};  // the original is empty, which is its fault
   if (file.size() != outcome.file_bytes) {
     faults_.add(name, "expected {} bytes as in {}, found {}; copy the file again",
                 outcome.file_bytes, original.string(), file.size());

@@ -30,7 +30,9 @@ class ShardReader {
   };
 
   /// Reads one file, which becomes the table's next, and adds what is wrong with it to the faults.
-  Outcome read(const std::filesystem::path& path);
+  /// Fails as io::File does where it cannot be read; then it is not the table's next, and a copy of
+  /// it may be.
+  Result<Outcome> read(const std::filesystem::path& path);
 
   /// Holds a copy of the file that was read last against it, by size and header. What differs goes
   /// to the faults. Fails as io::File does where the copy cannot be read: that is no fault of the

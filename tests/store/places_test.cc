@@ -114,6 +114,53 @@ TEST(Places, Promise6ACopyThatCannotBeReadIsNotedAndLeftOut) {
   expect_says(checkpoint->notes()[1], {(dead / kSecond).string(), "going on without this copy"});
 }
 
+TEST(Places, Promise6AnOriginalThatCannotBeReadIsNotedAndACopyTakesItsPlace) {
+  TempFolder dead;
+  TempFolder full;
+  TempFolder more;
+  write_index(dead);
+  for (const TempFolder* each : {&full, &more}) {
+    write_first(*each);
+    write_second(*each);
+  }
+  std::filesystem::create_symlink("/no/such/drive/shard", dead / kFirst);
+  std::filesystem::create_directory(dead / kSecond);
+  const auto checkpoint = Checkpoint::open(dead.path(), {full.path(), more.path()});
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  EXPECT_EQ(checkpoint->tensor_count(), 3u);
+  EXPECT_EQ(checkpoint->find("b.0")->file, 1u);
+  using Paths = std::vector<std::filesystem::path>;
+  EXPECT_EQ(checkpoint->files()[0].path, full / kFirst);
+  EXPECT_EQ(checkpoint->files()[0].copies, (Paths{more / kFirst}));
+  EXPECT_EQ(checkpoint->files()[1].path, full / kSecond);
+  EXPECT_EQ(checkpoint->files()[1].copies, (Paths{more / kSecond}));
+  ASSERT_EQ(checkpoint->notes().size(), 2u);
+  expect_says(checkpoint->notes()[0], {(dead / kFirst).string(), "going on without this copy"});
+  expect_says(checkpoint->notes()[1], {(dead / kSecond).string(), "going on without this copy"});
+}
+
+TEST(Places, Promise6WhereNoPlaceCanBeReadEachIsNamed) {
+  TempFolder folder;
+  TempFolder other;
+  write_index(folder);
+  write_second(folder);
+  std::filesystem::create_symlink("/no/such/drive/shard", folder / kFirst);
+  std::filesystem::create_directory(other / kFirst);
+  expect_says(message_of(folder, {other.path()}),
+              {(folder / kFirst).string() + ": the symbolic link leads to no file",
+               (other / kFirst).string() + ": a folder, expected a regular file"});
+}
+
+TEST(Places, Promise6AnOriginalThatIsDamagedIsAFaultWhateverItsCopies) {
+  TempFolder folder;
+  TempFolder full;
+  write_index(folder);
+  write_second(folder);
+  folder.write(kFirst, "");
+  write_first(full);
+  expect_says(message_of(folder, {full.path()}), {kFirst, "the file is empty"});
+}
+
 TEST(Places, EveryCopyThatDiffersIsListed) {
   TempFolder folder;
   TempFolder shorter;
