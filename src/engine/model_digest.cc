@@ -27,8 +27,9 @@ std::uint64_t hash_of(std::string_view text) {
 }
 
 /// The first bytes of a GGUF file, up to its first tensor, hold all that it says about the model.
+/// The first part of a split model may have no tensors.
 Result<std::string> gguf_head(const store::Checkpoint& checkpoint) {
-  std::uint64_t first = kMostText;
+  std::uint64_t first = std::min(kMostText, checkpoint.files().front().size);
   checkpoint.for_each([&](std::string_view, const store::Tensor& tensor) {
     if (tensor.file == 0) first = std::min(first, tensor.offset);
   });

@@ -7,6 +7,7 @@
 #include "engine/golden.h"
 #include "engine/pack_support.h"
 #include "io/make_reader.h"
+#include "store/gguf_files.h"
 
 namespace sluice::engine {
 namespace {
@@ -64,6 +65,28 @@ TEST(ModelDigest, OfAPackIsThatOfItsModelAndTakesNoMoreThanItMay) {
   const auto digest = model_digest(*files, *reader, kernels::WeightFormat::f32, 8192);
   ASSERT_FALSE(digest);
   EXPECT_EQ(digest.error().kind, ErrorKind::memory);
+}
+
+std::string gguf_part(std::uint16_t number, const char* name, bool with_tensor) {
+  store::GgufFile file;
+  file.value("split.no", store::ValueType::u16, store::raw(number));
+  file.value("split.count", store::ValueType::u16, store::raw(std::uint16_t{2}));
+  file.value("split.tensors.count", store::ValueType::i32, store::raw(std::int32_t{1}));
+  file.text("general.name", name);
+  if (with_tensor) file.tensor("a", {64}, store::kGgmlF32, 256);
+  return file.bytes();
+}
+
+TEST(ModelDigest, OfASplitGgufModelTakesAFirstPartWithoutTensors) {
+  const PackFolders folders;
+  const fs::path first = folders.root() / "m-00001-of-00002.gguf";
+  std::ofstream(first, std::ios::binary) << gguf_part(0, "one", false);
+  std::ofstream(folders.root() / "m-00002-of-00002.gguf", std::ios::binary)
+      << gguf_part(1, "one", true);
+  const std::uint64_t digest = digest_of(first);
+  EXPECT_NE(digest, 0u);
+  std::ofstream(first, std::ios::binary) << gguf_part(0, "two", false);
+  EXPECT_NE(digest_of(first), digest) << "another configuration";
 }
 
 TEST(ModelDigest, SeesThatWeightsWereTrainedFurther) {
