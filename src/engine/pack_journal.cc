@@ -1,9 +1,11 @@
 #include "engine/pack_journal.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <system_error>
 
 #include "store/checksum.h"
 
@@ -54,11 +56,67 @@ bool hash_holds(std::span<const std::byte> bytes) {
   return store::checksum_of(bytes.first(bytes.size() - kHashBytes)) == stored;
 }
 
+bool is_plain(char letter) { return letter >= ' ' && letter <= '~' && letter != '%'; }
+
+/// A path's bytes as text that JSON can hold, "%C3" for one that is not plain ASCII: a path is any
+/// bytes, UTF-8 or not.
+std::string escaped(std::string_view path) {
+  std::string text;
+  for (const char letter : path) {
+    if (is_plain(letter)) {
+      text += letter;
+    } else {
+      text += fmt::format("%{:02X}", static_cast<unsigned char>(letter));
+    }
+  }
+  return text;
+}
+
+std::optional<std::string> path_of(std::string_view text) {
+  std::string path;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '%') {
+      path += text[at];
+      continue;
+    }
+    unsigned char byte = 0;
+    if (text.size() - at < 3) return std::nullopt;
+    const char* const end = text.data() + at + 3;
+    const auto [stop, error] = std::from_chars(text.data() + at + 1, end, byte, 16);
+    if (error != std::errc() || stop != end) return std::nullopt;
+    path += static_cast<char>(byte);
+    at += 2;
+  }
+  return path;
+}
+
+std::vector<std::string> escaped(const std::vector<std::string>& paths) {
+  std::vector<std::string> texts;
+  texts.reserve(paths.size());
+  for (const std::string& path : paths) texts.push_back(escaped(path));
+  return texts;
+}
+
+/// Makes the paths of a plan what they were; false when one is no escaped path.
+bool unescape(PackPlan& plan) {
+  std::vector<std::string*> all = {&plan.model};
+  for (std::string& folder : plan.folders) all.push_back(&folder);
+  for (std::string& part : plan.parts) all.push_back(&part);
+  for (std::string* const text : all) {
+    auto path = path_of(*text);
+    if (!path) return false;
+    *text = *std::move(path);
+  }
+  return true;
+}
+
 std::optional<PackPlan> plan_of(std::string_view text) {
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return std::nullopt;
   PackPlan plan;
+  bool is_escaped = false;
   try {
+    is_escaped = json.value("escaped", false);  // earlier journals have the paths as they are
     json.at("model").get_to(plan.model);
     json.at("folders").get_to(plan.folders);
     json.at("parts").get_to(plan.parts);
@@ -68,6 +126,7 @@ std::optional<PackPlan> plan_of(std::string_view text) {
   } catch (const Json::exception&) {
     return std::nullopt;
   }
+  if (is_escaped && !unescape(plan)) return std::nullopt;
   return plan;
 }
 
@@ -128,10 +187,14 @@ bool take_record(std::span<const std::byte>& bytes, PackJournal& journal) {
 }  // namespace
 
 std::vector<std::byte> encode_plan(const PackPlan& plan) {
-  const Json json = {
-      {"model", plan.model}, {"folders", plan.folders},         {"parts", plan.parts},
-      {"deal", plan.deal},   {"chunk_bytes", plan.chunk_bytes}, {"identity", plan.identity}};
-  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const Json json = {{"escaped", true},
+                     {"model", escaped(plan.model)},
+                     {"folders", escaped(plan.folders)},
+                     {"parts", escaped(plan.parts)},
+                     {"deal", plan.deal},
+                     {"chunk_bytes", plan.chunk_bytes},
+                     {"identity", plan.identity}};
+  const std::string text = json.dump();
   const std::uint64_t length = text.size();
   std::vector<std::byte> bytes;
   append(bytes, bytes_of(kMagic));

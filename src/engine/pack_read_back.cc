@@ -30,18 +30,22 @@ class ReadBack {
     }
     const auto pack = std::make_shared<const store::Pack>(index_, files);
     std::uint64_t noted = pack->block_offset(journal_.blocks_verified);
-    SLUICE_TRY(verify_stream(
+    const Status walked = verify_stream(
         pack, std::move(reader), ids, journal_.blocks_verified,
         [&](std::size_t block, VerifyFault fault) { keep(block, std::move(fault)); },
         [&](std::size_t block) -> Status {
+          if (fault_) return fail(fault_->kind, "{}", fault_->message);  // ends the walk
           const std::uint64_t done = pack->block_offset(block);
           progress(done);
-          if (fault_ || done < noted + kVerifiedStep) return {};
+          if (done < noted + kVerifiedStep) return {};
           noted = done;
           return output_.append(record_verified(block));
         },
-        cancellation));
-    return fault_ ? give_up() : output_.append(record_verified(pack->blocks()));
+        cancellation);
+    // However the walk ended: what it found must not be lost.
+    if (fault_) return give_up();
+    SLUICE_TRY(walked);
+    return output_.append(record_verified(pack->blocks()));
   }
 
  private:

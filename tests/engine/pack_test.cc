@@ -151,34 +151,38 @@ TEST_F(Packs, StartedOnceMoreAFinishedPackIsLeftAlone) {
   EXPECT_EQ(all_files(folders_.root()), expected);
 }
 
+/// One write of data arrives wrong: as if the drive had mixed it up.
+class LyingOutput final : public PackOutput {
+ public:
+  explicit LyingOutput(std::unique_ptr<PackOutput> inner) : inner_(std::move(inner)) {}
+  Status write(std::size_t part, std::uint64_t offset, std::span<const std::byte> bytes) override {
+    const bool is_filling =  // between two blocks
+        std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+    if (offset < 100'000 || bytes.size() < 100 || is_filling || std::exchange(lied_, true)) {
+      return inner_->write(part, offset, bytes);
+    }
+    std::vector<std::byte> wrong(bytes.begin(), bytes.end());
+    wrong[50] ^= std::byte{1};
+    return inner_->write(part, offset, wrong);
+  }
+  Status sync() override { return inner_->sync(); }
+  Status append(std::span<const std::byte> record) override { return inner_->append(record); }
+  Status publish(std::span<const std::byte> index) override { return inner_->publish(index); }
+
+ private:
+  std::unique_ptr<PackOutput> inner_;
+  bool lied_ = false;
+};
+
+std::unique_ptr<PackOutput> lying(std::unique_ptr<PackOutput> inner) {
+  return std::make_unique<LyingOutput>(std::move(inner));
+}
+
 TEST_F(Packs, WhatTheDriveGivesBackWrongIsWrittenAgain) {
   PackOptions options = pack_options("k3-tiny", folders_.some(1));
   std::uint64_t operations = 0;
   const Files expected = packed_at_once(options, operations);
-  // The last write of data arrives wrong: as if the drive had mixed it up.
-  class Lying final : public PackOutput {
-   public:
-    explicit Lying(std::unique_ptr<PackOutput> inner) : inner_(std::move(inner)) {}
-    Status write(std::size_t part, std::uint64_t offset,
-                 std::span<const std::byte> bytes) override {
-      if (offset < 100'000 || bytes.size() < 100 || std::exchange(lied_, true)) {
-        return inner_->write(part, offset, bytes);
-      }
-      std::vector<std::byte> wrong(bytes.begin(), bytes.end());
-      wrong[50] ^= std::byte{1};
-      return inner_->write(part, offset, wrong);
-    }
-    Status sync() override { return inner_->sync(); }
-    Status append(std::span<const std::byte> record) override { return inner_->append(record); }
-    Status publish(std::span<const std::byte> index) override { return inner_->publish(index); }
-
-   private:
-    std::unique_ptr<PackOutput> inner_;
-    bool lied_ = false;
-  };
-  options.wrap_output = [](std::unique_ptr<PackOutput> inner) {
-    return std::make_unique<Lying>(std::move(inner));
-  };
+  options.wrap_output = &lying;
   const auto wrong = pack_quietly(options);
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().kind, ErrorKind::drive);
@@ -186,6 +190,41 @@ TEST_F(Packs, WhatTheDriveGivesBackWrongIsWrittenAgain) {
   options.wrap_output = nullptr;
   const auto right = pack_quietly(options);
   ASSERT_TRUE(right) << right.error().message;
+  EXPECT_EQ(all_files(folders_.root()), expected);
+}
+
+TEST_F(Packs, TheReadBackEndsWithThePieceThatIsWrong) {
+  PackOptions options = pack_options("k3-nano", folders_.some(1));
+  options.wrap_output = &lying;
+  std::uint64_t read_back = 0;
+  std::uint64_t all = 0;
+  const auto wrong = pack(options, [&](const PackProgress& now) {
+    if (now.stage != PackProgress::Stage::verifying) return;
+    read_back = now.bytes_done;
+    all = now.bytes_total;
+  });
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().message.find("did not give back"), std::string::npos);
+  EXPECT_TRUE(read_back == 0 || read_back < all) << "the rest was read for nothing";
+  options.wrap_output = nullptr;
+  const auto right = pack_quietly(options);
+  ASSERT_TRUE(right) << right.error().message;
+  const auto report = verify_quietly(options.folders[0]);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->faults, 0u);
+}
+
+TEST_F(Packs, InFoldersWhoseNamesAreNoUtf8TheyGoOnToo) {
+  PackOptions options =
+      pack_options("k3-tiny", {folders_.root() / "a\xff\xfe 100%", folders_.root() / "\xc3\xa9"});
+  options.sync_bytes = 16 << 10;
+  std::uint64_t operations = 0;
+  const Files expected = packed_at_once(options, operations);
+  std::uint64_t count = 0;
+  ASSERT_FALSE(pack_quietly(dying(options, operations / 2, count)));
+  const auto resumed = pack_quietly(options);
+  ASSERT_TRUE(resumed) << resumed.error().message;
+  EXPECT_GT(resumed->resumed_at, 0u);
   EXPECT_EQ(all_files(folders_.root()), expected);
 }
 
