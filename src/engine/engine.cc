@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory_info.h"
+#include "base/process_io.h"
 #include "base/size.h"
 #include "engine/engine_parts.h"
 #include "engine/learn.h"
@@ -110,6 +111,27 @@ class Engine::Watcher final : public model::PassObserver {
   Status status_;
 };
 
+namespace {
+
+/// Empties a sequence whose pass was left half way, by an error or by what a callback threw: some
+/// layers have its positions, others do not.
+class EmptiesUnlessDone {
+ public:
+  explicit EmptiesUnlessDone(model::SequenceState& sequence) : sequence_(sequence) {}
+  ~EmptiesUnlessDone() {
+    if (!done_) sequence_.reset();
+  }
+  EmptiesUnlessDone(const EmptiesUnlessDone&) = delete;
+  EmptiesUnlessDone& operator=(const EmptiesUnlessDone&) = delete;
+  void done() { done_ = true; }
+
+ private:
+  model::SequenceState& sequence_;
+  bool done_ = false;
+};
+
+}  // namespace
+
 Status Engine::check_room(const model::SequenceState& sequence, std::size_t tokens) const {
   return check_length(sequence.length(), tokens, sequence.context(), shape());
 }
@@ -162,6 +184,7 @@ Result<std::span<const float>> Engine::feed_with(model::SequenceState& sequence,
     watcher.begin_chunk(first, count);
     const auto start = Clock::now();
     const double waited = parts_->network->io_wait_s();
+    EmptiesUnlessDone guard(sequence);
     auto result = parts_->network->run({{&segment, 1}, &watcher, options.cancellation});
     PassTimes& times = count == 1 ? single_ : many_;
     ++times.passes;
@@ -171,10 +194,8 @@ Result<std::span<const float>> Engine::feed_with(model::SequenceState& sequence,
     if (parts_->trace) parts_->trace->flush();
     Status status = watcher.status();
     if (result && status && options.on_logits) status = options.on_logits(first, *result);
-    if (!result || !status) {
-      sequence.reset();
-      return tl::unexpected(!result ? result.error() : status.error());
-    }
+    if (!result || !status) return tl::unexpected(!result ? result.error() : status.error());
+    guard.done();
     logits = *result;
     if (!last && options.on_chunk) options.on_chunk(first + count);
   }

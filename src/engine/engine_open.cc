@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/memory_info.h"
+#include "base/process_io.h"
 #include "base/size.h"
 #include "engine/budget.h"
 #include "engine/engine_parts.h"
@@ -147,6 +148,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
   if (options.threads == 0) options.threads = usable_cores();
   options.ram = within_machine(options.ram);
   auto threads = std::make_unique<ThreadPool>(options.threads);
+  // The reader counts from its first read on, and so does this.
+  const auto storage_before = storage_bytes_read();
   SLUICE_ASSIGN(Reading reading, open_reading(options));
   const std::unique_ptr<io::Reader>& reader = reading.reader;
   SLUICE_ASSIGN(OpenModel model, open_model(options, reading.reader));
@@ -166,7 +169,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
   options.chunk = budget.chunk;
   options.saved_states = budget.saved_states;
   options.adapter_ram = budget.needs.adapters;
-  auto parts = std::make_unique<Parts>(budget.ram);
+  auto parts = std::make_unique<Parts>(budget.ram, storage_before);
   parts->trace = std::move(reading.trace);
   parts->threads = std::move(threads);
   parts->reader = std::move(reading.reader);
@@ -196,6 +199,7 @@ Status Engine::furnish(Parts& parts, const EngineOptions& options, const Budget&
                                ledger.available() - budget.needs.state - budget.needs.activations -
                                    budget.needs.adapters,
                                known));
+  malloc_trim(0);  // what was ranked and weighed on the way is in no budget
   if (traced != nullptr) {
     traced->name_blocks(namer_for(blueprint.blocks, parts.placement, parts.adapters));
   }

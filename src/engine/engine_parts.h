@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "base/ledger.h"
-#include "base/process_io.h"
 #include "base/thread_pool.h"
 #include "base/trace.h"
 #include "engine/adapter_pool.h"
@@ -22,7 +21,9 @@ namespace sluice::engine {
 
 /// Everything an engine is made of, in the order of making: what is later uses what is earlier.
 struct Engine::Parts {
-  explicit Parts(std::uint64_t ram) : ledger(ram) {}
+  /// `storage`: what the kernel had counted before the model's first byte was read.
+  Parts(std::uint64_t ram, std::optional<std::uint64_t> storage)
+      : ledger(ram), storage_before(storage) {}
 
   MemoryLedger ledger;
   std::unique_ptr<Trace> trace;
@@ -39,8 +40,7 @@ struct Engine::Parts {
   std::unique_ptr<weights::ExpertBanks> experts;
   std::unique_ptr<model::Network> network;
   AdapterPool adapters;
-  /// What the kernel had counted before any weight was read.
-  const std::optional<std::uint64_t> storage_before = storage_bytes_read();
+  const std::optional<std::uint64_t> storage_before;
 };
 
 /// Whether `tokens` more than `before` fit into `context` positions of the model.

@@ -1,4 +1,5 @@
 // What a callback throws ends its own pass only.
+#include <algorithm>
 #include <stdexcept>
 
 #include "engine/golden.h"
@@ -25,6 +26,11 @@ TEST(Thrown, InAnyLayerOfAPassTheNextOneHasItsBitsAllTheSame) {
     const auto again = trace(**engine, kPrompt);
     ASSERT_TRUE(again) << again.error().message;
     EXPECT_EQ(again->logits, expected->logits) << layer;
+    // Its own sequence is empty, not half full.
+    EXPECT_EQ((*sequence)->length(), 0u);
+    const auto last = (*engine)->feed(**sequence, kPrompt);
+    ASSERT_TRUE(last) << last.error().message;
+    EXPECT_TRUE(std::ranges::equal(*last, std::span(expected->logits).last(last->size()))) << layer;
   }
 }
 
