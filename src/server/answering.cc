@@ -83,8 +83,7 @@ void Answering::answer(Exchange& exchange, std::string_view path) {
       return Asked{};
     }
     SLUICE_ASSIGN(Asked read, read_asked(path, body, model_, new_id(), random_seed()));
-    const bool drawn_anew = !body.contains("seed") && !read.generation.sampling.is_greedy();
-    if (!drawn_anew) {
+    if (!is_drawn_anew(body, read.generation)) {
       read.generation.key =
           model_.key_of(hash_of(path, exchange.request().body), read.generation.adapter);
     }
@@ -95,7 +94,7 @@ void Answering::answer(Exchange& exchange, std::string_view path) {
   if (for_later) return keep(exchange, std::move(*for_later));
   const auto task = std::make_shared<Task>(asked->id, exchange.client() + "/" + asked->user,
                                            std::move(asked->generation));
-  if (!worker_.submit(task)) return exchange.send_error(queue_full());
+  if (!worker_.submit(task)) return exchange.send_error(not_taken());
   try {
     if (asked->stream) {
       stream(exchange, task, *asked->writer);
@@ -106,6 +105,12 @@ void Answering::answer(Exchange& exchange, std::string_view path) {
     worker_.cancel(task);  // nobody takes what it writes
     throw;
   }
+}
+
+/// By the worker.
+ApiError Answering::not_taken() {
+  if (worker_.is_stopping()) return to_api_error({ErrorKind::interrupted, {}});
+  return queue_full();
 }
 
 ApiError Answering::queue_full() {

@@ -34,6 +34,7 @@ class Answering {
   void collect(Exchange& exchange, const std::shared_ptr<Task>& task, AnswerWriter& writer);
   void answered(const Task& task, const TaskEvent& last);
   void drop(const std::shared_ptr<Task>& task);
+  ApiError not_taken();
   ApiError queue_full();
   std::string place_of(const std::shared_ptr<Task>& task, bool again,
                        std::optional<std::size_t>& told) const;

@@ -48,6 +48,12 @@ ApiResult<Asked> read_asked(std::string_view path, const text::Json& body, const
   return asked;
 }
 
+bool is_drawn_anew(const text::Json& body, const Generation& generation) {
+  const auto seed = body.find("seed");
+  const bool has_seed = seed != body.end() && !seed->is_null();
+  return !has_seed && !generation.sampling.is_greedy();
+}
+
 void AnswerCollector::add(const TaskEvent& event) {
   WholeChoice& choice = choices_[event.choice];
   if (event.kind == TaskEvent::Kind::step) choice.add(event.step);

@@ -32,6 +32,9 @@ struct Asked {
 ApiResult<Asked> read_asked(std::string_view path, const text::Json& body, const ServedModel& model,
                             const std::string& unique, std::uint64_t seed);
 
+/// Whether a request with this body gets another answer each time that it is sent.
+bool is_drawn_anew(const text::Json& body, const Generation& generation);
+
 /// Puts a task's events together to whole answers.
 class AnswerCollector {
  public:

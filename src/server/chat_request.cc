@@ -144,8 +144,9 @@ ApiResult<OpenAiRequest> read_chat_request(const Json& body, const ServedModel& 
   generation.form.call_ids = id;
   tell_of_json(json, model, chat);
   SLUICE_TRY(add_conversation(chat, max_new, model, generation));
-  SLUICE_TRY(check_answer_room(generation, request.stream, max_new.has_value(), model,
-                               generation.log_probabilities > 0u ? "top_logprobs" : "logprobs"));
+  const char* const telling = generation.log_probabilities > 0u ? "top_logprobs" : "logprobs";
+  SLUICE_TRY(
+      check_answer_room(generation, {request.stream, max_new.has_value(), false, telling}, model));
   SLUICE_TRY(hold_answer(json, "function.parameters", model, chat, generation));
   return request;
 }

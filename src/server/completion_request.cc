@@ -30,19 +30,24 @@ ApiStatus read_prompts(Fields& fields, const ServedModel& model, OpenAiRequest& 
   if (prompt == nullptr) return refuse("prompt", "is missing");
   const auto add = [&](const Json& one) -> ApiStatus {
     std::vector<std::int32_t> ids;
+    std::size_t prefix = 0;
     if (one.is_string()) {
       const auto& text = one.get_ref<const std::string&>();
-      auto encoded = model.tokenizer->encode(text, text::Tokenizer::Special::as_text);
+      auto encoded = model.tokenizer->encode_prompt(text);
       if (!encoded) return refuse("prompt", "{}", encoded.error().message);
       ids = std::move(*encoded);
+      prefix = model.tokenizer->prefix().size();
       texts.push_back(text);
     } else {
       if (!one.is_array()) return refuse("prompt", "must be text or token ids");
       SLUICE_ASSIGN(ids, read_ids(one, model));
       texts.push_back(model.tokenizer->decode(ids));
     }
-    if (ids.empty()) return refuse("prompt", "is empty; a model can only continue something");
+    if (ids.size() == prefix || (one.is_string() && texts.back().empty())) {
+      return refuse("prompt", "is empty; a model can only continue something");
+    }
     request.generation.prompts.push_back(std::move(ids));
+    request.generation.prefixes.push_back(prefix);
     return {};
   };
   const bool is_list = prompt->is_array() && !prompt->empty() && !(*prompt)[0].is_number();
@@ -83,7 +88,9 @@ ApiResult<OpenAiRequest> read_completion_request(const Json& body, const ServedM
   for (const auto& prompt : request.generation.prompts) longest = std::max(longest, prompt.size());
   SLUICE_ASSIGN(request.generation.max_new,
                 room_after(longest, max_new.value_or(kUsualNew), model, "prompt"));
-  SLUICE_TRY(check_answer_room(request.generation, request.stream, true, model, "logprobs"));
+  SLUICE_TRY(check_answer_room(
+      request.generation, {request.stream, max_new.has_value(), !request.echo.empty(), "logprobs"},
+      model));
   return request;
 }
 

@@ -38,6 +38,9 @@ Error error_of(sqlite3* handle, int code, const std::string& reason) {
       return {ErrorKind::drive, fmt::format("{}: the database of jobs cannot grow: its drive is "
                                             "full; make room there",
                                             file.string())};
+    case SQLITE_ABORT:
+      return {ErrorKind::drive,
+              fmt::format("{}: what was being read was changed or removed", file.string())};
     default:
       return {
           ErrorKind::drive,

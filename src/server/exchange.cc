@@ -1,5 +1,9 @@
 #include "server/exchange.h"
 
+#include <optional>
+#include <utility>
+
+#include "base/log.h"
 #include "server/answer_writer.h"
 #include "server/asked.h"
 
@@ -19,6 +23,17 @@ Headers headers(std::string_view type, Headers more) {
 void Exchange::send(int status, std::string_view type, std::string_view body, Headers more) {
   metrics_.count_request(route_, status);
   connection_.respond(request_, status, headers(type, std::move(more)), body);
+}
+
+void Exchange::send_content(StoredContent& content, std::string_view type) {
+  metrics_.count_request(route_, 200);
+  const auto next = [&]() -> std::optional<std::string> {
+    auto piece = content.next();
+    if (piece) return std::move(*piece);
+    log_warning("a file ends early for its client: {}", piece.error().message);
+    return std::nullopt;
+  };
+  connection_.respond_in_pieces(request_, 200, headers(type, {}), content.bytes(), next);
 }
 
 void Exchange::send_json(const text::Json& json) { send(200, kJsonType, to_line(json)); }

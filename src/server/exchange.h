@@ -6,6 +6,7 @@
 
 #include "server/api_error.h"
 #include "server/http_connection.h"
+#include "server/job_store.h"
 #include "server/metrics.h"
 #include "text/json.h"
 
@@ -28,6 +29,8 @@ class Exchange {
   const std::string& client() const { return client_; }
 
   void send(int status, std::string_view type, std::string_view body, Headers more = {});
+  /// In pieces; the connection ends early if one of them cannot be had.
+  void send_content(StoredContent& content, std::string_view type);
   void send_json(const text::Json& json);
   /// In the words of the API that was asked.
   void send_error(const ApiError& error);

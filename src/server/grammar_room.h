@@ -1,4 +1,5 @@
-// The room that grammars of requests have together.
+// The room that grammars of requests have together. One that is larger than all of it will never be
+// kept, however long its request waits.
 #pragma once
 
 #include <atomic>
@@ -13,7 +14,10 @@ namespace sluice::server {
 class GrammarRoom {
  public:
   explicit GrammarRoom(std::uint64_t bytes)
-      : left_(std::make_shared<std::atomic<std::int64_t>>(static_cast<std::int64_t>(bytes))) {}
+      : bytes_(bytes),
+        left_(std::make_shared<std::atomic<std::int64_t>>(static_cast<std::int64_t>(bytes))) {}
+
+  std::uint64_t bytes() const { return bytes_; }
 
   /// The same grammar, which gives its room back when nobody has it any more; none if there is no
   /// room for it.
@@ -31,6 +35,7 @@ class GrammarRoom {
   }
 
  private:
+  const std::uint64_t bytes_;
   std::shared_ptr<std::atomic<std::int64_t>> left_;
 };
 

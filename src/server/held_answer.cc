@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/size.h"
 #include "text/answer_grammar.h"
 
 namespace sluice::server {
@@ -32,12 +33,17 @@ bool has_strict_tool(const Json& tools) {
 ApiStatus keep(Result<text::AnswerGrammar> answer, const std::string& field,
                const ServedModel& model, Generation& generation) {
   if (!answer) return tl::unexpected(to_api_error(answer.error()));
+  const std::uint64_t bytes = answer->grammar->memory_bytes();
+  if (bytes > model.grammars->bytes()) {
+    return refuse(field, "is too large: it takes {} in memory, and may take {}", format_size(bytes),
+                  format_size(model.grammars->bytes()));
+  }
   const auto kept = model.grammars->keep(std::move(answer->grammar));
   if (!kept) {
     return tl::unexpected(ApiError{503,
                                    "the schemas of requests that wait take all the room that "
                                    "there is for them; try again later",
-                                   "server_error", field, "out_of_memory"});
+                                   "server_error", field, kNoGrammarRoom});
   }
   generation.grammar = {kept, std::move(answer->end_ids)};
   return {};

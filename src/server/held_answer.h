@@ -12,6 +12,9 @@
 
 namespace sluice::server {
 
+/// The code of the error where the grammars of other requests have the room now (503).
+inline constexpr const char* kNoGrammarRoom = "no_room_for_schema";
+
 /// Tells the model of the JSON that is wanted, where its chat format can; before
 /// add_conversation().
 void tell_of_json(const std::optional<WantedJson>& json, const ServedModel& model,

@@ -18,14 +18,16 @@ namespace {
 
 // Of JSON: a value in a list takes 16 bytes, one with a name some 60 and its heap block.
 constexpr std::uint64_t kValueBytes = 80;
-// Steps on their way to slow clients, answers that are collected, small things.
+// Steps on their way to slow clients, small things.
 constexpr std::uint64_t kAnswerBytes = kMiB;
-// Of all requests that wait. One of the largest that there may be takes most of it.
+// Of all requests that wait. One may take all of it; a larger one is refused.
 constexpr std::uint64_t kGrammarBytes = 3 * kMiB;
 
-/// Room for what an answer tells of its tokens: all that can be asked of a short context.
+/// Room for a request's answers and what they tell of their tokens: all that can be asked of one
+/// answer in a short context, and the text of one in any.
 std::uint64_t room_for_told(std::size_t context) {
-  return std::min(kMostToldBytes, context * told_bytes(kMostLikeliest));
+  return std::max(context * kAnswerTokenBytes,
+                  std::min(kMostToldBytes, context * told_bytes(kMostLikeliest)));
 }
 
 /// What the host itself may hold beside the engine, in bytes.

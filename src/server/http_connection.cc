@@ -54,7 +54,7 @@ bool HttpConnection::fill(Time deadline) {
     const ssize_t count = ::recv(socket_, room.data(), room.size(), 0);
     if (count > 0) {
       received_.append(room.data(), static_cast<std::size_t>(count));
-      arrived_ += static_cast<std::size_t>(count);
+      moved_ += static_cast<std::size_t>(count);
       return true;
     }
     const bool again = count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
@@ -70,7 +70,7 @@ std::optional<std::size_t> HttpConnection::read_head_bytes() {
   const milliseconds patience = hurried_ ? std::min(limits_.idle, kIdle) : limits_.idle;
   if (received_.empty() && !fill(steady_clock::now() + patience)) return std::nullopt;
   since_ = steady_clock::now();
-  arrived_ = received_.size();
+  moved_ = received_.size();
   state_ = State::receiving;
   const Time deadline = steady_clock::now() + limits_.head;
   for (std::size_t looked_at = 0;;) {
@@ -158,10 +158,16 @@ void HttpConnection::finish(HttpRequest& request) {
   if (!request.keep_alive) over_ = true;
 }
 
+void HttpConnection::begin_response() {
+  responds_ = true;
+  stalled_ = {};
+  moved_ = 0;
+}
+
 void HttpConnection::respond(const HttpRequest& request, int status, const Headers& headers,
                              std::string_view body) {
   std::string response = response_head(status, headers, request.keep_alive, body.size());
-  responds_ = true;
+  begin_response();
   if (request.method == "HEAD") return write(response);
   // What is small goes in one packet; what is large is not copied for that.
   constexpr std::size_t kSmall = std::size_t{64} << 10;
@@ -170,8 +176,25 @@ void HttpConnection::respond(const HttpRequest& request, int status, const Heade
   write(body);
 }
 
+void HttpConnection::respond_in_pieces(const HttpRequest& request, int status,
+                                       const Headers& headers, std::size_t bytes,
+                                       FunctionRef<std::optional<std::string>()> next) {
+  begin_response();
+  write(response_head(status, headers, request.keep_alive, bytes));
+  for (std::size_t written = 0; !over_ && written < bytes;) {
+    const std::optional<std::string> piece = next();
+    // The client knows by the length that this is not all.
+    if (!piece || piece->empty() || piece->size() > bytes - written) {
+      over_ = true;
+      return;
+    }
+    write(*piece);
+    written += piece->size();
+  }
+}
+
 void HttpConnection::begin_stream(const HttpRequest& request, int status, Headers headers) {
-  responds_ = true;
+  begin_response();
   chunked_ = !request.is_http10;
   if (chunked_) headers.emplace_back("Transfer-Encoding", "chunked");
   write(response_head(status, headers, chunked_ && request.keep_alive, std::nullopt));
@@ -211,30 +234,51 @@ bool HttpConnection::end_if_idle() {
 }
 
 bool HttpConnection::end_if_slow() {
-  if (state_ == State::ending) return true;
+  State now = state_;
+  if (now == State::ending) return true;
+  if (now != State::receiving && now != State::sending) return false;
   const auto taken = steady_clock::now() - since_.load();
-  if (taken <= limits_.patience) return false;
+  if (taken <= (now == State::sending ? limits_.stalled : limits_.patience)) return false;
   const double seconds = std::chrono::duration<double>(taken).count();
-  if (static_cast<double>(arrived_) >= seconds * static_cast<double>(limits_.slowest)) return false;
+  if (static_cast<double>(moved_) >= seconds * static_cast<double>(limits_.slowest)) return false;
+  // Wakes its thread, which says so to the client if it can.
+  const int side = now == State::sending ? SHUT_RDWR : SHUT_RD;
   // Unless it has become whole meanwhile.
-  State receiving = State::receiving;
-  if (!state_.compare_exchange_strong(receiving, State::ending)) return false;
-  ::shutdown(socket_, SHUT_RD);  // wakes its thread, which says so to the client
+  if (!state_.compare_exchange_strong(now, State::ending)) return false;
+  ::shutdown(socket_, side);
   return true;
 }
 
 void HttpConnection::hang_up() { ::shutdown(socket_, SHUT_RDWR); }
 
+/// Waits for the client. Meanwhile another thread may end the response (end_if_slow()): only such
+/// waits count, for between them it may be the engine that is slow.
+bool HttpConnection::wait_until_taken(Time deadline) {
+  const Time since = steady_clock::now() - stalled_;
+  const bool may_end = state_ == State::handling;  // which only this thread changes
+  if (may_end) {
+    since_ = since;
+    state_ = State::sending;
+  }
+  const bool taken = wait_for(socket_, POLLOUT, deadline);
+  stalled_ = steady_clock::now() - since;
+  State sending = State::sending;
+  if (may_end && !state_.compare_exchange_strong(sending, State::handling)) return false;
+  return taken;
+}
+
 void HttpConnection::write(std::string_view bytes) {
-  const Time deadline = steady_clock::now() + limits_.write;
+  Time deadline = steady_clock::now() + limits_.write;
   while (!over_ && !bytes.empty()) {
     const ssize_t count = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (count >= 0) {
       bytes.remove_prefix(static_cast<std::size_t>(count));
+      moved_ += static_cast<std::size_t>(count);
+      if (count > 0) deadline = steady_clock::now() + limits_.write;
       continue;
     }
     const bool again = errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-    if (!again || !wait_for(socket_, POLLOUT, deadline)) over_ = true;
+    if (!again || !wait_until_taken(deadline)) over_ = true;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/function_ref.h"
 #include "server/http_message.h"
 
 namespace sluice::server {
@@ -17,10 +18,12 @@ struct HttpLimits {
   std::chrono::milliseconds head{10'000};         ///< from the first byte of a head to its last
   std::chrono::milliseconds body{60'000};         ///< for a whole body
   std::chrono::milliseconds idle{60'000};         ///< between two requests
-  std::chrono::milliseconds write{30'000};        ///< for the client to take what it was sent
+  std::chrono::milliseconds write{30'000};        ///< without the client taking any of a response
   // A request that comes in longer than this and slower than that gives way to others.
   std::chrono::milliseconds patience{1'000};
   std::size_t slowest = std::size_t{16} << 10;  ///< bytes per second
+  // The same of a response that had to wait so long for its client to take what was sent before.
+  std::chrono::milliseconds stalled{30'000};
 };
 
 /// Lends room for bodies, so that all of them together stay within what was planned.
@@ -58,6 +61,11 @@ class HttpConnection {
   void respond(const HttpRequest& request, int status, const Headers& headers,
                std::string_view body);
 
+  /// A whole response whose body has so many bytes and is never in memory as one. `next` makes the
+  /// next piece of it, none of them empty; without one the connection ends in the middle.
+  void respond_in_pieces(const HttpRequest& request, int status, const Headers& headers,
+                         std::size_t bytes, FunctionRef<std::optional<std::string>()> next);
+
   /// A response whose body comes piece by piece.
   void begin_stream(const HttpRequest& request, int status, Headers headers);
   void stream(std::string_view piece);
@@ -80,8 +88,8 @@ class HttpConnection {
   /// From another thread: ends it if it has waited so long that nobody is about to send a request.
   /// True if it ends.
   bool end_if_idle();
-  /// From another thread: refuses the request that comes in if it comes too slowly. True if it
-  /// ends.
+  /// From another thread: refuses the request that comes in if it comes too slowly, and ends the
+  /// response that is taken too slowly. True if it ends.
   bool end_if_slow();
   /// Others wait for the thread: a request must come soon.
   void hurry() { hurried_ = true; }
@@ -90,12 +98,15 @@ class HttpConnection {
 
  private:
   using Time = std::chrono::steady_clock::time_point;
-  enum class State { waiting, receiving, handling, ending };
+  // sending: a part of handling, in which the client must take something first.
+  enum class State { waiting, receiving, handling, sending, ending };
   bool fill(Time deadline);
   std::optional<std::size_t> read_head_bytes();
   bool borrow(std::size_t bytes);
   bool read_body(HttpRequest& request);
   void refuse_part(std::string_view what, Time deadline);
+  void begin_response();
+  bool wait_until_taken(Time deadline);
   void write(std::string_view bytes);
   void refuse(const HttpFault& fault);
 
@@ -107,8 +118,9 @@ class HttpConnection {
   std::size_t lent_ = 0;  // of bodies_
   static constexpr std::chrono::milliseconds kIdle{200};
   std::atomic<State> state_{State::waiting};
-  std::atomic<Time> since_{std::chrono::steady_clock::now()};  // it waits, or receives
-  std::atomic<std::size_t> arrived_{0};                        // bytes since then
+  std::atomic<Time> since_{std::chrono::steady_clock::now()};  // it waits, receives, or sends
+  std::atomic<std::size_t> moved_{0};                          // bytes since then, in or out
+  Time::duration stalled_{0};  // how long the response has waited for its client
   bool hurried_ = false;
   bool chunked_ = false;
   bool responds_ = false;  // to the request that came last

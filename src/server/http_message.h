@@ -20,7 +20,7 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
   std::string method;  ///< "POST"
-  std::string path;    ///< as sent: nothing is percent-decoded, no path reaches a file system
+  std::string path;    ///< as sent: nothing is percent-decoded here, no path reaches a file system
   std::string query;   ///< what follows '?'
   Headers headers;     ///< names in lower case, values without blanks around them
   std::string body;
@@ -47,6 +47,9 @@ tl::expected<HttpRequest, HttpFault> parse_http_head(std::string_view head);
 
 /// The value of `name` in a query of the form a=1&b=2, undecoded.
 std::optional<std::string> query_value(std::string_view query, std::string_view name);
+
+/// With its percent-encoded bytes as they are (RFC 3986, 2.1); none where an escape is malformed.
+std::optional<std::string> percent_decoded(std::string_view text);
 
 std::string_view reason_of(int status);
 

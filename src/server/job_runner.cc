@@ -7,6 +7,7 @@
 #include "base/thread_pool.h"
 #include "server/asked.h"
 #include "server/fields.h"
+#include "server/held_answer.h"
 #include "server/last_resort.h"
 
 namespace sluice::server {
@@ -158,11 +159,12 @@ Status JobRunner::run(StoredJob job) {
     SLUICE_TRY(insist([&] { return store_.note_progress(job, progress); }));
   }
   if (job.attempts > kMostAttempts) return set_aside(job);
-  auto asked = [&]() -> ApiResult<Asked> {
-    const std::scoped_lock lock(parsing_.one_at_a_time);
-    SLUICE_ASSIGN(const text::Json body, parse_body(job.body, parsing_.most_values));
-    return read_asked(job.endpoint, body, model_, job.id, seed_of(job.id));
-  }();
+  ApiResult<Asked> asked = read(job);
+  // The room that others have now they give back: that is no fault of the job.
+  while (!asked && asked.error().code == kNoGrammarRoom) {
+    if (!wait()) return put_back(job, false);
+    asked = read(job);
+  }
   if (!asked) return fail_job(job, asked.error().status, openai_error(asked.error()));
   asked->generation.key = model_.key_of(seed_of(job.id), asked->generation.adapter);
   const auto task = std::make_shared<Task>(asked->id, "jobs", std::move(asked->generation));
@@ -173,6 +175,12 @@ Status JobRunner::run(StoredJob job) {
     worker_.cancel(task);  // nobody takes what it writes
     throw;
   }
+}
+
+ApiResult<Asked> JobRunner::read(const StoredJob& job) {
+  const std::scoped_lock lock(parsing_.one_at_a_time);
+  SLUICE_ASSIGN(const text::Json body, parse_body(job.body, parsing_.most_values));
+  return read_asked(job.endpoint, body, model_, job.id, seed_of(job.id));
 }
 
 /// How much of its answer is on disk.
@@ -196,11 +204,16 @@ Status JobRunner::set_aside(StoredJob& job) {
                                 "too_many_attempts"}));
 }
 
-/// Waits for a place in the queue; false if the runner is to stop.
+/// A moment; false if the job under way is to end.
+bool JobRunner::wait() {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, kPatience, [&] { return stop_ || cancelled_; });
+}
+
+/// Waits for a place in the queue; false if the job is to end.
 bool JobRunner::submit(const std::shared_ptr<Task>& task) {
   while (!worker_.submit(task)) {
-    std::unique_lock lock(mutex_);
-    if (changed_.wait_for(lock, kPatience, [&] { return stop_ || cancelled_; })) return false;
+    if (!wait()) return false;
   }
   return true;
 }

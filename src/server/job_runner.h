@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/function_ref.h"
+#include "server/asked.h"
 #include "server/job_store.h"
 #include "server/parsing.h"
 #include "server/served_model.h"
@@ -44,12 +45,14 @@ class JobRunner {
   Status put_back(const StoredJob& job, bool counts);
   Status run_or_fail(StoredJob job);
   Status run(StoredJob job);
+  ApiResult<Asked> read(const StoredJob& job);
   std::int64_t progress_of(const StoredJob& job) const;
   Status set_aside(StoredJob& job);
   Status run_task(StoredJob& job, const std::shared_ptr<Task>& task, class AnswerWriter& writer);
   Status finish(StoredJob& job, std::string result);
   Status end_failed(StoredJob& job, const Error& failure);
   Status fail_job(StoredJob& job, int status, std::string result);
+  bool wait();
   bool submit(const std::shared_ptr<Task>& task);
 
   JobStore& store_;

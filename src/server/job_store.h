@@ -60,6 +60,26 @@ struct StoredJob {
   std::string result;   ///< JSON
 };
 
+/// What is in a file, piece by piece, while others use the store. It must outlive this.
+class StoredContent {
+ public:
+  StoredContent(std::mutex& store, Blob blob) : store_(store), blob_(std::move(blob)) {}
+  ~StoredContent();
+  StoredContent(const StoredContent&) = delete;
+  StoredContent& operator=(const StoredContent&) = delete;
+
+  std::size_t bytes() const { return bytes_; }
+  /// What follows the last piece, as long as there is something. ErrorKind::drive, also if the file
+  /// was removed meanwhile.
+  Result<std::string> next();
+
+ private:
+  std::mutex& store_;
+  std::optional<Blob> blob_;  // used, and ended, with the lock
+  const std::size_t bytes_ = blob_->bytes();
+  std::size_t read_ = 0;
+};
+
 /// Thread-safe. Errors are ErrorKind::drive.
 class JobStore {
  public:
@@ -74,7 +94,10 @@ class JobStore {
   Status add_file(const StoredFile& file, const std::string& content);
   Result<std::optional<StoredFile>> file(const std::string& id);
   Result<std::vector<StoredFile>> files();
+  /// All of it: of a file that came with a request.
   Result<std::string> content(const std::string& file_id);
+  /// nullptr if there is no such file.
+  Result<std::unique_ptr<StoredContent>> open_content(const std::string& file_id);
   Result<bool> remove_file(const std::string& id);
 
   /// A batch and all of its jobs, or nothing.
@@ -112,6 +135,7 @@ class JobStore {
                      FunctionRef<Status(std::string_view)> take);
   Result<JobCounts> counts(const std::string& batch);
   Result<StoredBatch> read_batch(const Statement& row);
+  Result<std::optional<Blob>> open_file(const std::string& id);
 
   const std::int64_t most_bytes_;
   std::mutex mutex_;

@@ -1,11 +1,16 @@
 // The part of the store that is about batches, and the files that go in and come out of them.
+#include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include "server/batch_lines.h"
 #include "server/job_rows.h"
 
 namespace sluice::server {
 namespace {
+
+// Of a file on its way to a client: what a connection's response may hold (HttpServer).
+constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
 
 // A length without reading what is long: the files that Sluice makes are BLOBs.
 constexpr const char* kFileColumns =
@@ -57,16 +62,43 @@ Result<std::vector<StoredFile>> JobStore::files() {
   }
 }
 
+StoredContent::~StoredContent() {
+  const std::scoped_lock lock(store_);
+  blob_.reset();
+}
+
+Result<std::string> StoredContent::next() {
+  std::string piece(std::min(kPieceBytes, bytes_ - read_), '\0');
+  const std::scoped_lock lock(store_);
+  SLUICE_TRY(blob_->read(piece.data(), piece.size()));
+  read_ += piece.size();
+  return piece;
+}
+
+/// With the lock.
+Result<std::optional<Blob>> JobStore::open_file(const std::string& id) {
+  SLUICE_ASSIGN(Statement rows, database_.prepare("SELECT rowid FROM files WHERE id=?"));
+  SLUICE_ASSIGN(const bool found, rows.bind(id).next());
+  if (!found) return std::nullopt;
+  SLUICE_ASSIGN(Blob blob, database_.open_blob("files", "content", rows.number(0), false));
+  return std::optional<Blob>(std::move(blob));
+}
+
 Result<std::string> JobStore::content(const std::string& file_id) {
   const std::scoped_lock lock(mutex_);
-  SLUICE_ASSIGN(Statement rows, database_.prepare("SELECT rowid FROM files WHERE id=?"));
-  SLUICE_ASSIGN(const bool found, rows.bind(file_id).next());
+  SLUICE_ASSIGN(std::optional<Blob> blob, open_file(file_id));
   std::string content;
-  if (!found) return content;
-  SLUICE_ASSIGN(Blob blob, database_.open_blob("files", "content", rows.number(0), false));
-  content.resize(blob.bytes());
-  SLUICE_TRY(blob.read(content.data(), content.size()));
+  if (!blob) return content;
+  content.resize(blob->bytes());
+  SLUICE_TRY(blob->read(content.data(), content.size()));
   return content;
+}
+
+Result<std::unique_ptr<StoredContent>> JobStore::open_content(const std::string& file_id) {
+  const std::scoped_lock lock(mutex_);
+  SLUICE_ASSIGN(std::optional<Blob> blob, open_file(file_id));
+  if (!blob) return nullptr;
+  return std::make_unique<StoredContent>(mutex_, std::move(*blob));
 }
 
 Result<bool> JobStore::remove_file(const std::string& id) {

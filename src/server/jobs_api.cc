@@ -159,8 +159,9 @@ ApiResult<ApiReply> JobsApi::files(const HttpRequest& request, std::string_view 
   if (!file || (!verb.empty() && verb != "content")) return not_found("file", rest);
   if (verb == "content") {
     if (request.method != "GET") return wrong_method("GET");
-    STORE_ASSIGN(std::string content, store_.content(id));
-    return ApiReply{std::move(content), "application/octet-stream"};
+    STORE_ASSIGN(auto content, store_.open_content(id));
+    if (!content) return not_found("file", id);
+    return ApiReply{{}, "application/octet-stream", std::move(content)};
   }
   if (request.method == "GET") return reply(json_of(*file));
   if (request.method != "DELETE") return wrong_method("GET, DELETE");
@@ -224,6 +225,9 @@ ApiResult<ApiReply> JobsApi::create_batch(const HttpRequest& request) {
   SLUICE_ASSIGN(StoredBatch batch, read_batch(request));
   STORE_ASSIGN(const auto file, store_.file(batch.input_file));
   if (!file) return not_found("file", batch.input_file, "input_file_id");
+  if (file->purpose != "batch") {
+    return refuse("input_file_id", "its purpose is {}, and must be batch", file->purpose);
+  }
   STORE_ASSIGN(const std::string content, store_.content(batch.input_file));
   batch.id = new_id("batch_");
   batch.status = "in_progress";

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -19,6 +20,7 @@ namespace sluice::server {
 struct ApiReply {
   std::string body;
   std::string type = "application/json";
+  std::unique_ptr<StoredContent> content = nullptr;  ///< the body, if it is long
 };
 
 class JobsApi {

@@ -1,6 +1,9 @@
 #include "server/openai_answer.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "text/detokenizer.h"
 
 namespace sluice::server {
 namespace {
@@ -243,11 +246,35 @@ class ChatWriter final : public OpenAiWriter {
   }
 };
 
+/// Where tokens begin in the text of a choice, in characters: one that goes on with a character of
+/// the token before begins where that does.
+class Offsets {
+ public:
+  /// `from_begin`: the first token is the text's first, of which no space is shown that the
+  /// tokenizer put there.
+  Offsets(const text::Tokenizer& tokenizer, bool from_begin)
+      : text_(tokenizer), drops_space_(from_begin && tokenizer.strips_first_space()) {}
+
+  std::size_t next(std::int32_t id) {
+    const std::string text = text_.push(id);
+    const auto is_first = [](char byte) { return (static_cast<unsigned char>(byte) >> 6) != 2; };
+    const auto more = static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_first));
+    const bool drops = drops_space_ && text.starts_with(' ');
+    if (!text.empty()) drops_space_ = false;
+    return std::exchange(characters_, characters_ + more - (drops ? 1 : 0));
+  }
+
+ private:
+  text::Detokenizer text_;
+  bool drops_space_;
+  std::size_t characters_ = 0;
+};
+
 class CompletionWriter final : public OpenAiWriter {
  public:
   CompletionWriter(const OpenAiRequest& request, const ServedModel& model, std::string id,
                    std::int64_t created)
-      : OpenAiWriter(request, model, std::move(id), created), written_(choices_, 0) {}
+      : OpenAiWriter(request, model, std::move(id), created), offsets_(choices_, new_offsets()) {}
 
   std::string begin() override {
     std::string text;
@@ -265,7 +292,7 @@ class CompletionWriter final : public OpenAiWriter {
     }
     Json next = choice(event.choice, event.step.text);
     if (!event.step.log_probabilities.empty()) {
-      next["logprobs"] = logprobs_of(event.step.log_probabilities, written_[event.choice]);
+      next["logprobs"] = logprobs_of(event.step.log_probabilities, offsets_[event.choice]);
     }
     return chunk_of(std::move(next));
   }
@@ -315,33 +342,32 @@ class CompletionWriter final : public OpenAiWriter {
     line += R"(,"top_logprobs":)";
     add_list(line, tokens, [&](const auto& token) { return top_of(token); });
     line += R"(,"text_offset":)";
-    std::size_t offset = 0;
-    add_list(line, tokens, [&](const auto& token) {
-      return Json(std::exchange(offset, offset + model_.tokenizer->bytes_of(token.id).size()));
-    });
+    Offsets offsets = new_offsets();
+    add_list(line, tokens, [&](const auto& token) { return Json(offsets.next(token.id)); });
     line += '}';
   }
 
-  /// `offset`: bytes of the answer's tokens before these; moves on.
-  Json logprobs_of(const std::vector<TokenLogProbability>& tokens, std::size_t& offset) const {
+  Offsets new_offsets() const { return {*model_.tokenizer, !echo_.empty()}; }
+
+  /// `offsets`: of the choice, behind the tokens before these; move on.
+  Json logprobs_of(const std::vector<TokenLogProbability>& tokens, Offsets& offsets) const {
     Json names = Json::array();
     Json values = Json::array();
     Json tops = Json::array();
-    Json offsets = Json::array();
+    Json places = Json::array();
     for (const TokenLogProbability& token : tokens) {
       names.push_back(token_text(token.id));
       values.push_back(value_of(token));
       tops.push_back(top_of(token));
-      offsets.push_back(offset);
-      offset += model_.tokenizer->bytes_of(token.id).size();
+      places.push_back(offsets.next(token.id));
     }
     return {{"tokens", std::move(names)},
             {"token_logprobs", std::move(values)},
             {"top_logprobs", std::move(tops)},
-            {"text_offset", std::move(offsets)}};
+            {"text_offset", std::move(places)}};
   }
 
-  std::vector<std::size_t> written_;
+  std::vector<Offsets> offsets_;  // by choice
 };
 
 }  // namespace

@@ -43,27 +43,50 @@ ApiResult<std::size_t> room_after(std::size_t prompt, std::optional<std::int64_t
   return wanted ? std::min(left, static_cast<std::size_t>(*wanted)) : left;
 }
 
-ApiStatus check_answer_room(Generation& generation, bool stream, bool wanted,
-                            const ServedModel& model, const std::string& field) {
-  if (stream || !generation.log_probabilities) return {};
-  const std::size_t prompts = generation.prompts.size();
+namespace {
+
+/// Tokens of the prompts that answers give back.
+std::size_t given_tokens(const Generation& generation, const AnswerShape& shape) {
+  const bool gives = generation.prompt_log_probabilities || (shape.echo && !shape.stream);
   std::size_t given = 0;
-  if (generation.prompt_log_probabilities) {
-    for (const auto& prompt : generation.prompts) given += prompt.size();
+  for (const auto& prompt : generation.prompts) given += gives ? prompt.size() : 0;
+  return given;
+}
+
+tl::unexpected<ApiError> no_answer_room(const Generation& generation, const AnswerShape& shape,
+                                        std::size_t tokens, std::uint64_t each,
+                                        const ServedModel& model) {
+  const char* const or_stream = shape.stream ? "" : ", or for a stream";
+  const std::string bytes = format_size(tokens * each);
+  const std::string room = format_size(model.told_bytes);
+  if (generation.log_probabilities) {
+    return refuse(shape.field,
+                  "of up to {} tokens would take {}, and there is room for {}; ask for less of "
+                  "each token, for fewer tokens or choices{}",
+                  tokens, bytes, room, or_stream);
   }
-  const std::size_t tokens = (prompts * generation.max_new + given) * generation.choices;
-  const std::uint64_t each = told_bytes(*generation.log_probabilities);
-  const std::uint64_t bytes = tokens * each;
-  if (bytes <= model.told_bytes) return {};
+  return refuse(generation.choices > 1 ? "n" : "max_tokens",
+                "answers of up to {} tokens together would take {}, and there is room for {}; ask "
+                "for fewer tokens, choices or prompts{}",
+                tokens, bytes, room, or_stream);
+}
+
+}  // namespace
+
+ApiStatus check_answer_room(Generation& generation, const AnswerShape& shape,
+                            const ServedModel& model) {
+  const std::size_t prompts = generation.prompts.size();
+  const std::size_t given = given_tokens(generation, shape);
+  const std::size_t written = shape.stream ? 0 : prompts * generation.max_new;
+  const std::uint64_t each =
+      generation.log_probabilities ? told_bytes(*generation.log_probabilities) : kAnswerTokenBytes;
   const std::uint64_t fitting = model.told_bytes / (each * generation.choices);
-  if (!wanted && fitting >= given + prompts) {
+  if (given + written <= fitting) return {};
+  if (!shape.stream && !shape.wanted && fitting >= given + prompts) {
     generation.max_new = static_cast<std::size_t>((fitting - given) / prompts);
     return {};
   }
-  return refuse(field,
-                "of up to {} tokens would take {}, and there is room for {}; ask for less of each "
-                "token, for fewer tokens or choices, or for a stream",
-                tokens, format_size(bytes), format_size(model.told_bytes));
+  return no_answer_room(generation, shape, (given + written) * generation.choices, each, model);
 }
 
 ApiStatus add_conversation(const text::ChatRequest& chat, std::optional<std::int64_t> max_new,

@@ -30,11 +30,20 @@ ApiError no_chat(const ServedModel& model);
 ApiResult<std::size_t> room_after(std::size_t prompt, std::optional<std::int64_t> wanted,
                                   const ServedModel& model, const std::string& field);
 
-/// Holds an answer that is sent as a whole to what there is room for to tell of its tokens. It
-/// becomes shorter if nobody said how long it may be (`wanted`), and is refused otherwise. `field`
-/// is the one that asks for that.
-ApiStatus check_answer_room(Generation& generation, bool stream, bool wanted,
-                            const ServedModel& model, const std::string& field);
+/// What of an answer has to be held before it is sent.
+struct AnswerShape {
+  bool stream = false;
+  bool wanted = false;             ///< the request says how long it may be
+  bool echo = false;               ///< it begins with its prompt
+  std::string field = "logprobs";  ///< the one that asks for what is told of its tokens
+};
+
+/// Holds the answers of a request to the room that there is: all of them where they are sent as a
+/// whole, what is told of the prompts in any case. They become shorter if nobody said how long
+/// they may be, and are refused otherwise. One answer of any length has room, as long as nothing
+/// is told of its tokens.
+ApiStatus check_answer_room(Generation& generation, const AnswerShape& shape,
+                            const ServedModel& model);
 
 /// Adds a conversation as the prompt, and what its answers are and have room for.
 ApiStatus add_conversation(const text::ChatRequest& chat, std::optional<std::int64_t> max_new,

@@ -18,6 +18,8 @@ namespace sluice::server {
 /// of text for each, before that a pair of numbers.
 constexpr std::uint64_t told_bytes(std::size_t likeliest) { return (1 + likeliest) * 128; }
 inline constexpr std::uint64_t kMostToldBytes = std::uint64_t{8} << 20;
+/// What an answer that tells nothing of its tokens holds and then writes of one, roughly.
+inline constexpr std::uint64_t kAnswerTokenBytes = 16;
 
 struct ServedModel {
   std::string name;                   ///< "k3-nano"
@@ -29,7 +31,7 @@ struct ServedModel {
   std::size_t context = 0;                 ///< positions: prompt and answer together
   std::size_t vocabulary = 0;
   const GrammarRoom* grammars = nullptr;
-  std::uint64_t told_bytes = kMostToldBytes;  ///< of an answer's tokens, if it comes as a whole
+  std::uint64_t told_bytes = kMostToldBytes;  ///< of a request's answers (check_answer_room())
   std::int64_t created = 0;                   ///< when it was loaded, seconds since 1970
   std::vector<DriveLimit> drive_limits;
 

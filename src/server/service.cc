@@ -98,6 +98,7 @@ void Service::route_by_name(Exchange& exchange) {
   if (!reply) return exchange.send_error(nothing);
   exchange.set_route("jobs");
   if (!*reply) return exchange.send_error(reply->error());
+  if ((*reply)->content) return exchange.send_content(*(*reply)->content, (*reply)->type);
   exchange.send(200, (*reply)->type, (*reply)->body);
 }
 
@@ -108,9 +109,10 @@ void Service::send_model(Exchange& exchange) {
     error.headers.emplace_back("Allow", "GET");
     return exchange.send_error(error);
   }
-  const std::string name = exchange.request().path.substr(std::string_view("/v1/models/").size());
-  const auto adapter = model_.find(name);
-  if (!adapter) return exchange.send_error(no_such_model(name, model_));
+  const std::string sent = exchange.request().path.substr(std::string_view("/v1/models/").size());
+  const auto name = percent_decoded(sent);
+  const auto adapter = name ? model_.find(*name) : std::nullopt;
+  if (!adapter) return exchange.send_error(no_such_model(name.value_or(sent), model_));
   exchange.send_json(model(*adapter));
 }
 

@@ -30,6 +30,8 @@ struct Generation {
   AnswerForm form;
   std::optional<std::size_t> log_probabilities;  ///< with that many of the likeliest
   bool prompt_log_probabilities = false;         ///< of the prompts' tokens, too
+  /// By prompt: how many ids the tokenizer put before its text. Nothing is told of them.
+  std::vector<std::size_t> prefixes = {};  ///< empty: of no prompt any
   text::AnswerGrammar grammar = {};
   /// Whoever asks with the same key gets the same answer, so that it can be continued after a
   /// crash; 0: it is drawn anew each time.
@@ -65,6 +67,9 @@ class Task {
   const std::string& id() const { return id_; }
   const std::string& client() const { return client_; }
   const Generation& generation() const { return generation_; }
+  /// The answers are written: others may have the grammar's room, before anybody hears of the end.
+  /// Nobody but the engine's thread looks at the grammar.
+  void drop_grammar() { generation_.grammar = {}; }
   Clock::time_point created() const { return created_; }
   Cancellation& cancellation() { return cancellation_; }
 
@@ -105,7 +110,7 @@ class Task {
  private:
   const std::string id_;
   const std::string client_;
-  const Generation generation_;
+  Generation generation_;
   const Clock::time_point created_ = Clock::now();
   Cancellation cancellation_;
   std::mutex mutex_;

@@ -1,5 +1,6 @@
 #include "server/task_run.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <span>
@@ -14,6 +15,8 @@ namespace {
 
 // A long answer can be continued from here after a crash.
 constexpr std::size_t kCheckpointTokens = 64;
+// What is told of a prompt goes out in parts, none of which is large as JSON.
+constexpr std::size_t kToldAtOnce = 64;
 
 class TaskRun {
  public:
@@ -34,6 +37,7 @@ class TaskRun {
     done.usage = usage_;
     place_.metrics.count_tokens(usage_.prompt_tokens, usage_.cached_tokens,
                                 usage_.completion_tokens);
+    task_.drop_grammar();
     task_.add(std::move(done));
     return {};
   }
@@ -162,12 +166,18 @@ class TaskRun {
     return text::TokenConstraint(grammar.grammar, place_.token_index(), end_ids);
   }
 
-  /// Gives the client what the model held of the prompt's tokens, if it was asked for.
+  /// Gives the client what the model held of the tokens of the prompt's text, if it was asked for.
   void show_prompt() {
     if (!plan_.prompt_log_probabilities) return;
-    TaskEvent event = {TaskEvent::Kind::step, choice_};
-    event.step.log_probabilities = prompt_;
-    task_.add(std::move(event));
+    const std::size_t prompt = choice_ / plan_.choices;
+    const std::size_t prefix = prompt < plan_.prefixes.size() ? plan_.prefixes[prompt] : 0;
+    for (auto rest = std::span(prompt_).subspan(prefix); !rest.empty();) {
+      const auto part = rest.first(std::min(rest.size(), kToldAtOnce));
+      TaskEvent event = {TaskEvent::Kind::step, choice_};
+      event.step.log_probabilities.assign(part.begin(), part.end());
+      task_.add(std::move(event));
+      rest = rest.subspan(part.size());
+    }
   }
 
   /// Reads a prompt one token after another, since only the last of a pass has logits. (The bits

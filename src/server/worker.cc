@@ -71,6 +71,11 @@ bool Worker::submit(const std::shared_ptr<Task>& task) {
   return true;
 }
 
+bool Worker::is_stopping() const {
+  const std::scoped_lock lock(mutex_);
+  return stop_;
+}
+
 void Worker::cancel(const std::shared_ptr<Task>& task) {
   task->cancellation().request();
   const std::scoped_lock lock(mutex_);
@@ -186,6 +191,7 @@ Status Worker::run(const std::shared_ptr<Task>& task) {
     status = fail(ErrorKind::number, "the server failed at this request");
   }
   if (!status) {
+    task->drop_grammar();
     TaskEvent event = {TaskEvent::Kind::failed};
     event.error = status.error();
     task->add(std::move(event));

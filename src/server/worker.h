@@ -44,8 +44,10 @@ class Worker {
   /// Memory of its thread, in bytes.
   static std::uint64_t memory_bytes();
 
-  /// Queues a task. False if the queue is full.
+  /// Queues a task. False if the queue is full, or the worker stops.
   bool submit(const std::shared_ptr<Task>& task);
+  /// No task is taken any more.
+  bool is_stopping() const;
   /// Nobody waits for the task any more: it is dropped, or stopped within a layer.
   void cancel(const std::shared_ptr<Task>& task);
   /// The task's answer has arrived: what was kept to continue it after a crash may go.

@@ -7,6 +7,7 @@ namespace sluice::text {
 
 Symbols symbols_of(std::string_view bytes) {
   Symbols symbols;
+  symbols.reserve(bytes.size());
   for (const char byte : bytes) symbols.push_back(static_cast<unsigned char>(byte));
   return symbols;
 }
@@ -15,6 +16,8 @@ GrammarId Grammar::add(GrammarNode node) {
   std::sort(node.spellings.begin(), node.spellings.end());
   const auto twice = std::unique(node.spellings.begin(), node.spellings.end());
   node.spellings.erase(twice, node.spellings.end());
+  // Not twice as many each time: what is never used counts for the room of all grammars.
+  if (nodes_.size() == nodes_.capacity()) nodes_.reserve(nodes_.size() + nodes_.size() / 8 + 8);
   nodes_.push_back(std::move(node));
   return static_cast<GrammarId>(nodes_.size() - 1);
 }

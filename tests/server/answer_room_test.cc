@@ -1,4 +1,4 @@
-// What an answer may tell of its tokens is bounded by the memory that is kept for it.
+// A request's answers, and what they tell of their tokens, are bounded by the memory for them.
 #include <gtest/gtest.h>
 
 #include "server/request_parts.h"
@@ -14,11 +14,14 @@ class AnswerRoom : public ::testing::Test {
     generation_.max_new = 4000;
     generation_.log_probabilities = 2;
   }
-  bool check(bool stream, bool wanted) {
-    return check_answer_room(generation_, stream, wanted, model_, "logprobs").has_value();
+  bool check(bool stream, bool wanted, bool echo = false) {
+    const auto checked = check_answer_room(generation_, {stream, wanted, echo, "logprobs"}, model_);
+    param_ = checked ? "" : checked.error().param;
+    return checked.has_value();
   }
   ServedModel model_;
   Generation generation_;
+  std::string param_;  // that was at fault
 };
 
 TEST_F(AnswerRoom, MoreThanItHasIsRefusedIfItWasAskedFor) {
@@ -44,11 +47,32 @@ TEST_F(AnswerRoom, AnAnswerOfAnyLengthIsAsLongAsFits) {
   EXPECT_FALSE(check(false, false));
 }
 
-TEST_F(AnswerRoom, StreamsAndAnswersThatTellNothingNeedNone) {
-  EXPECT_TRUE(check(true, true));
-  generation_.log_probabilities.reset();
-  EXPECT_TRUE(check(false, true));
+TEST_F(AnswerRoom, StreamsNeedItForTheirPromptsAlone) {
+  EXPECT_TRUE(check(true, true, true));
   EXPECT_EQ(generation_.max_new, 4000u);
+  generation_.prompt_log_probabilities = true;
+  generation_.prompts = {std::vector<std::int32_t>(100, 1)};
+  EXPECT_TRUE(check(true, true, true));
+  generation_.choices = 2;
+  EXPECT_FALSE(check(true, true, true));
+  EXPECT_FALSE(check(true, false, true));
+  EXPECT_EQ(param_, "logprobs");
+}
+
+TEST_F(AnswerRoom, AnswersThatTellNothingNeedLittle) {
+  constexpr std::size_t kFitting = 100 * told_bytes(2) / kAnswerTokenBytes;
+  generation_.log_probabilities.reset();
+  generation_.max_new = kFitting;
+  EXPECT_TRUE(check(false, true));
+  EXPECT_FALSE(check(false, true, true)) << "with the prompt before it";
+  EXPECT_EQ(param_, "max_tokens");
+  generation_.choices = 2;
+  EXPECT_FALSE(check(false, true));
+  EXPECT_EQ(param_, "n");
+  EXPECT_TRUE(check(true, true));
+  EXPECT_EQ(generation_.max_new, kFitting);
+  EXPECT_TRUE(check(false, false));
+  EXPECT_EQ(generation_.max_new, kFitting / 2);
 }
 
 }  // namespace

@@ -164,6 +164,45 @@ TEST(JobStore, AFileOfResultsHasThemInOrder) {
   EXPECT_EQ(*store->content("file-1"), "w\u00e4gen");
 }
 
+/// What is still to come of a file; none if it cannot be had.
+std::optional<std::string> rest_of(StoredContent& content, std::size_t bytes) {
+  std::string rest;
+  while (rest.size() < bytes) {
+    const auto piece = content.next();
+    if (!piece || piece->empty()) return std::nullopt;
+    rest += *piece;
+  }
+  return rest;
+}
+
+TEST(JobStore, GivesAFileOutInPiecesWhileItIsUsed) {
+  const Folder folder;
+  const auto store = std::move(*JobStore::open(folder.path()));
+  std::string text;
+  for (int i = 0; i < 50'000; ++i) text += std::to_string(i);
+  ASSERT_TRUE(store->add_file({"file-1", "a", "batch", 0, 0}, text));
+  EXPECT_EQ(*store->open_content("file-2"), nullptr);
+  const auto content = std::move(*store->open_content("file-1"));
+  ASSERT_NE(content, nullptr);
+  ASSERT_EQ(content->bytes(), text.size());
+  const std::string first = *content->next();
+  EXPECT_LT(first.size(), text.size());
+  ASSERT_TRUE(store->add_batch(batch_in_progress(), {job_named("1", "batch_1")}));
+  ASSERT_TRUE(store->add_file({"file-2", "b", "batch", 0, 0}, "other"));
+  EXPECT_EQ(first + rest_of(*content, text.size() - first.size()).value_or(""), text);
+}
+
+TEST(JobStore, GivesOutNothingMoreOfAFileThatWasRemoved) {
+  const Folder folder;
+  const auto store = std::move(*JobStore::open(folder.path()));
+  ASSERT_TRUE(store->add_file({"file-1", "a", "batch", 0, 0}, std::string(300'000, 'x')));
+  const auto content = std::move(*store->open_content("file-1"));
+  ASSERT_TRUE(content->next());
+  EXPECT_TRUE(*store->remove_file("file-1"));
+  EXPECT_FALSE(content->next());
+  EXPECT_EQ(*store->open_content("file-1"), nullptr);
+}
+
 TEST(JobStore, ACancelledBatchKeepsWhatWasDone) {
   const Folder folder;
   const auto store = std::move(*JobStore::open(folder.path()));
@@ -265,6 +304,13 @@ TEST(AServerWithJobs, DoesBatches) {
   EXPECT_EQ(TestJson::parse(content("error_file_id"))["response"]["status_code"], 400);
   EXPECT_EQ(get(server->port(), "/v1/batches").json()["data"].size(), 1u);
   EXPECT_EQ(get(server->port(), "/v1/files?limit=2").json()["has_more"], true);
+  const Answered again = post(server->port(), "/v1/batches",
+                              {{"input_file_id", batch["output_file_id"]},
+                               {"endpoint", "/v1/completions"},
+                               {"completion_window", "24h"}});
+  EXPECT_EQ(again.status, 400);
+  EXPECT_EQ(again.json()["error"]["param"], "input_file_id") << again.body;
+  EXPECT_NE(again.body.find("purpose"), std::string::npos) << again.body;
   EXPECT_EQ(ask(server->port(), "DELETE", "/v1/files/" + file).json()["deleted"], true);
   EXPECT_EQ(get(server->port(), "/v1/files/" + file).status, 404);
 
@@ -305,6 +351,19 @@ TEST(AServerWithJobs, RefusesABatchWithAStream) {
   EXPECT_EQ(created.json()["error"]["message"],
             "input_file_id: line 2.body.stream: a request of a batch has no stream");
   EXPECT_EQ(created.json()["error"]["param"], "input_file_id");
+}
+
+TEST(AServerWithJobs, GivesFilesBackAsTheyCame) {
+  const Folder folder;
+  const auto server = std::move(*Server::start(options_for(folder)));
+  for (const std::size_t bytes : std::vector<std::size_t>{0, 1, 65'536, 300'000}) {
+    const std::string content(bytes, 'x');
+    const std::string file = upload(server->port(), content);
+    const Answered answer = get(server->port(), "/v1/files/" + file + "/content");
+    EXPECT_EQ(answer.status, 200);
+    EXPECT_EQ(answer.headers.at("content-length"), std::to_string(bytes));
+    EXPECT_EQ(answer.body, content);
+  }
 }
 
 TEST(AServerWithJobs, KeepsRequestsInTheBackground) {

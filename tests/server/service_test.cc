@@ -218,6 +218,14 @@ TEST_F(TheServer, TellsNoMoreOfTokensThanThereIsRoomFor) {
   EXPECT_EQ(little.status, 200) << little.body;
 }
 
+TEST_F(TheServer, HoldsNoMoreAnswersThanThereIsRoomFor) {
+  TestJson body = complete("x", {{"n", 16}, {"max_tokens", 4000}});
+  body["prompt"] = std::vector<std::string>(128, "A whale");
+  const Answered refused = post(port(), "/v1/completions", body);
+  EXPECT_EQ(refused.status, 400) << refused.body;
+  EXPECT_EQ(refused.json()["error"]["param"], "n") << refused.body;
+}
+
 TEST_F(TheServer, SaysOfAMessageWhatWasExpected) {
   const auto message_about = [](const TestJson& message) -> std::string {
     const Answered answer =
