@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <utility>
 
 #include "text/chat_message.h"
 
@@ -100,6 +102,7 @@ Result<jinja::Dictionary> names_for(const JinjaChat& chat, const ChatRequest& re
 
 /// The special token that begins at `at`, if the template wrote all of it.
 std::string_view special_at(const JinjaChat& chat, const jinja::Text& text, std::size_t at) {
+  if (text.origins[at] != jinja::kTemplate) return {};
   for (const std::string& special : chat.specials) {
     if (text.bytes.compare(at, special.size(), special) != 0) continue;
     const auto begin = text.origins.begin() + static_cast<std::ptrdiff_t>(at);
@@ -131,6 +134,13 @@ std::vector<Segment> segments_of(const JinjaChat& chat, const jinja::Text& text,
   return segments;
 }
 
+/// A number that is none of a template: parse_json() keeps one beyond 64 bits as its digits.
+bool has_long_number(const Json& json) {
+  if (json.is_number_unsigned()) return json.get<std::uint64_t>() > INT64_MAX;
+  if (json.is_binary()) return true;
+  return json.is_structured() && std::any_of(json.begin(), json.end(), has_long_number);
+}
+
 }  // namespace
 
 Result<JinjaChat> make_jinja_chat(const Tokenizer& tokenizer) {
@@ -152,6 +162,14 @@ Result<JinjaChat> make_jinja_chat(const Tokenizer& tokenizer) {
 }
 
 Result<std::vector<Segment>> render_jinja(const JinjaChat& chat, const ChatRequest& request) {
+  for (const auto& [field, json] :
+       {std::pair{"messages", &request.messages}, std::pair{"tools", &request.tools}}) {
+    if (has_long_number(*json)) {
+      return fail(ErrorKind::usage,
+                  "{}: a whole number of more than 63 bits cannot be told to this model as it is",
+                  field);
+    }
+  }
   SLUICE_ASSIGN(const jinja::Dictionary names, names_for(chat, request));
   auto text = chat.chat_template.render(names, request.now);
   if (!text) {

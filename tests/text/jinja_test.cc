@@ -146,6 +146,26 @@ TEST(Jinja, WhatFollowsAnAnswerIsTheRestOfTheWhole) {
   EXPECT_FALSE(render_jinja(chat_of("{{ messages[0].content }}"), request));
 }
 
+TEST(Jinja, NumbersThatItWouldFalsifyAreRefused) {
+  const JinjaChat chat = chat_of("{{ tools | tojson }}");
+  for (const auto& [number, told] : {std::pair{"9223372036854775807", true},
+                                     {"9223372036854775808", false},
+                                     {"-9223372036854775809", false},
+                                     {"123456789012345678901234567890", false}}) {
+    ChatRequest request;
+    request.tools =
+        parse_json(std::string("[{\"maximum\": ") + number + "}]", "tools", ErrorKind::usage)
+            .value();
+    const auto segments = render_jinja(chat, request);
+    ASSERT_EQ(segments.has_value(), told) << number;
+    if (told) {
+      EXPECT_NE(joined(*segments).find(number), std::string::npos) << joined(*segments);
+    } else {
+      EXPECT_NE(segments.error().message.find("tools: a whole number"), std::string::npos);
+    }
+  }
+}
+
 /// Rendered on a thread like those that render for clients: templates come with models, and must
 /// not take more of its stack than there is. (They are parsed on the main thread.)
 Result<jinja::Text> render_on_small_stack(const jinja::Template& parsed,
