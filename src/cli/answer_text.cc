@@ -24,9 +24,9 @@ bool AnswerText::push(std::int32_t id) {
   return take(parser_->push(id)) && !parser_->ended();
 }
 
-void AnswerText::finish() {
+void AnswerText::finish(bool cut) {
   if (parser_) {
-    take(parser_->finish());
+    take(parser_->finish(cut));
   } else {
     respond(characters_.finish());
   }

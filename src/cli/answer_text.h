@@ -35,8 +35,9 @@ class AnswerText {
   /// One more id; false once nothing that follows counts: a stop string came, or the model ended
   /// its turn.
   bool push(std::int32_t id);
-  /// The end of the ids: gives out what was held back.
-  void finish();
+  /// The end of the ids: gives out what was held back. `cut`: more would have come, so what only
+  /// begins one of the format's own marks is no answer.
+  void finish(bool cut);
 
  private:
   AnswerText(const text::Tokenizer& tokenizer, std::optional<text::AnswerParser> parser,

@@ -129,7 +129,7 @@ class Dialogue {
     std::vector<std::int32_t> written;
     const auto generated = generate(ids, text, view, written);
     Interrupts::watch();  // a Ctrl-C until here was meant for this answer
-    text.finish();
+    text.finish(!generated || engine::is_cut(*generated));
     view.finish(!written.empty());
     SLUICE_TRY(view.status());
     return conclude(generated, written, view);

@@ -78,7 +78,7 @@ class Answer {
   /// The end: `reason` is empty if there was an error other than an interruption.
   Status finish(const std::vector<std::int32_t>& ids, std::optional<engine::FinishReason> reason,
                 const engine::Statistics& statistics) {
-    if (text_) text_->finish();
+    if (text_) text_->finish(!reason || engine::is_cut(*reason));
     if (!options_.json && !options_.print_ids) view_.finish(false);
     if (!options_.json && options_.print_ids && (count_ > 0 || reason)) note(output_.write("\n"));
     if (options_.json && reason) note(output_.write(to_json(ids, *reason, statistics)));

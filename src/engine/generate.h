@@ -22,6 +22,10 @@ enum class FinishReason : std::uint8_t {
   interrupted,  ///< cancelled between or inside tokens; what was written stays valid
 };
 std::string_view name_of(FinishReason reason);
+/// Whether more would have come.
+constexpr bool is_cut(FinishReason reason) {
+  return reason != FinishReason::end_of_turn && reason != FinishReason::stopped;
+}
 
 struct GenerateOptions {
   std::size_t max_new = 128;

@@ -56,6 +56,9 @@ TEST(Perplexity, OneTokenIsRefused) {
 }
 
 TEST(Perplexity, OfSmolLm2OnABundledTextIsThatOfLlamaCpp) {
+#ifdef SLUICE_SANITIZED
+  GTEST_SKIP() << "thousands of tokens: too slow with a sanitizer";
+#endif
   const std::string model = (kRealModels / "SmolLM2-135M-Instruct.Q4_1.gguf").string();
   if (!fs::exists(model)) GTEST_SKIP() << model << " is not there: scripts/fetch-test-models";
   const Finished run =
