@@ -14,7 +14,7 @@ namespace sluice {
 
 /// Who holds memory. One line each in the table that --stats prints.
 enum class Tenant : std::uint8_t {
-  program,        ///< code, libraries, heap at the time the budget was drawn up, and slack
+  program,        ///< code, libraries, heap at the time the budget was drawn up, slack, tile tables
   thread_stacks,  ///< stacks of the compute and reader threads
   vectors,        ///< norms, biases, convolutions: small tensors, resident as float32
   resident,       ///< tiles of the trunk, embedding and head that stay
