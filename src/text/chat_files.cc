@@ -1,6 +1,7 @@
 #include "text/chat_files.h"
 
 #include <cstdint>
+#include <system_error>
 #include <utility>
 
 #include "text/json.h"
@@ -35,7 +36,7 @@ std::string template_of(const Json& config) {
 
 }  // namespace
 
-ChatFiles read_chat_files(const std::filesystem::path& folder) {
+Result<ChatFiles> read_chat_files(const std::filesystem::path& folder) {
   ChatFiles files;
   const auto path = folder / "tokenizer_config.json";
   if (const auto text = read_small_file(path, kLimit)) {
@@ -46,8 +47,10 @@ ChatFiles read_chat_files(const std::filesystem::path& folder) {
       files.end = token_of(*root, "eos_token");
     }
   }
-  if (auto text = read_small_file(folder / "chat_template.jinja", kLimit)) {
-    files.chat_template = std::move(*text);
+  const auto own = folder / "chat_template.jinja";
+  std::error_code ignored;
+  if (std::filesystem::exists(std::filesystem::symlink_status(own, ignored))) {
+    SLUICE_ASSIGN(files.chat_template, read_small_file(own, kLimit));
   }
   return files;
 }

@@ -23,7 +23,8 @@ Result<Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
   const auto config_path = folder / "tokenizer_config.json";
   SLUICE_ASSIGN(const std::string config, read_small_file(config_path, kConfigLimit));
   SLUICE_ASSIGN(const std::string ranks, read_small_file(ranks_path, kRanksLimit));
-  return parse(ranks, config, read_chat_files(folder), ranks_path.native(), config_path.native());
+  SLUICE_ASSIGN(ChatFiles chat, read_chat_files(folder));
+  return parse(ranks, config, std::move(chat), ranks_path.native(), config_path.native());
 }
 
 Result<Tokenizer> Tokenizer::parse(std::string_view ranks, std::string_view config, ChatFiles chat,

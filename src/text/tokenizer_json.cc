@@ -212,7 +212,8 @@ Result<Tokenizer> parse_tokenizer_json(std::string_view text, ChatFiles chat,
 Result<Tokenizer> load_tokenizer_json(const std::filesystem::path& folder) {
   const auto path = folder / "tokenizer.json";
   SLUICE_ASSIGN(const std::string text, read_small_file(path, kTokenizerLimit));
-  return parse_tokenizer_json(text, read_chat_files(folder), path.native());
+  SLUICE_ASSIGN(ChatFiles chat, read_chat_files(folder));
+  return parse_tokenizer_json(text, std::move(chat), path.native());
 }
 
 }  // namespace sluice::text

@@ -56,13 +56,30 @@ TEST_F(ChatFilesTest, OfATiktokenModelTooIsTheTemplateRead) {
   EXPECT_EQ(tokenizer.chat_template(), "of its own file");
 }
 
+TEST_F(ChatFilesTest, ATemplateThatCannotBeReadIsRefusedAndNotReplaced) {
+  write_config({{"chat_template", "of the configuration"}});
+  const fs::path own = folder_ / "chat_template.jinja";
+  fs::create_symlink("nowhere", own);
+  for (const bool is_folder : {false, true}) {
+    const auto files = read_chat_files(folder_);
+    ASSERT_FALSE(files) << is_folder;
+    EXPECT_EQ(files.error().kind, ErrorKind::model_files);
+    EXPECT_NE(files.error().message.find("chat_template.jinja"), std::string::npos);
+    EXPECT_FALSE(Tokenizer::load(folder_));
+    fs::remove(own);
+    fs::create_directory(own);
+  }
+  fs::remove(own);
+  EXPECT_TRUE(read_chat_files(folder_));
+}
+
 TEST_F(ChatFilesTest, OfSeveralTemplatesTheDefaultCounts) {
   const Json named = Json::array({{{"name", "tool_use"}, {"template", "for tools"}},
                                   {{"name", "default"}, {"template", "for all"}}});
   write_config({{"chat_template", named}});
-  EXPECT_EQ(read_chat_files(folder_).chat_template, "for all");
+  EXPECT_EQ(read_chat_files(folder_)->chat_template, "for all");
   write_config({{"chat_template", Json::array({"odd", 1, Json::object()})}});
-  EXPECT_EQ(read_chat_files(folder_).chat_template, "");
+  EXPECT_EQ(read_chat_files(folder_)->chat_template, "");
 }
 
 TEST_F(ChatFilesTest, K3IsNeverWrittenByATemplate) {
