@@ -36,6 +36,11 @@ Result<std::string> time_text(const std::string& format, const std::tm& time) {
   return std::string(text.data(), size);
 }
 
+Value characters_of(const Text& text, std::int64_t begin, std::int64_t end) {
+  const std::size_t first = text.place_of(static_cast<std::size_t>(begin));
+  return Value::text(text.part(first, text.place_of(static_cast<std::size_t>(end)) - first));
+}
+
 }  // namespace
 
 void put(Dictionary& members, const std::string& name, Value value) {
@@ -162,11 +167,11 @@ Result<Value> Evaluator::member(const Node& node) {
     return wrong(node, fmt::format("a subscript of {}", of.kind()));
   }
   const auto size =
-      static_cast<std::int64_t>(list != nullptr ? list->size() : of.as_text()->size());
+      static_cast<std::int64_t>(list != nullptr ? list->size() : of.as_text()->length());
   const std::int64_t at = *index < 0 ? *index + size : *index;
   if (at < 0 || at >= size) return Value();
   if (list != nullptr) return (*list)[static_cast<std::size_t>(at)];
-  return Value::text(of.as_text()->part(static_cast<std::size_t>(at), 1));
+  return characters_of(*of.as_text(), at, at + 1);
 }
 
 /// A bound of a slice, as Python has it: from the back if negative, and never outside.
@@ -186,15 +191,12 @@ Result<Value> Evaluator::slice(const Node& node) {
   if (list == nullptr && text == nullptr) {
     return wrong(node, fmt::format("a slice of {}", of.kind()));
   }
-  const auto size = static_cast<std::int64_t>(list != nullptr ? list->size() : text->size());
+  const auto size = static_cast<std::int64_t>(list != nullptr ? list->size() : text->length());
   if (node.children[3] != nullptr) return backwards(node, list);
   SLUICE_ASSIGN(const std::int64_t begin, bound(node.children[1], 0, size));
   SLUICE_ASSIGN(const std::int64_t end, bound(node.children[2], size, size));
   const std::int64_t count = std::max<std::int64_t>(0, end - begin);
-  if (text != nullptr) {
-    return Value::text(
-        text->part(static_cast<std::size_t>(begin), static_cast<std::size_t>(count)));
-  }
+  if (text != nullptr) return characters_of(*text, begin, begin + count);
   return Value::list(List(list->begin() + begin, list->begin() + begin + count));
 }
 

@@ -1,8 +1,9 @@
 #include "text/jinja_functions.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <cstdlib>
+#include <system_error>
 
 namespace sluice::text::jinja {
 namespace {
@@ -44,8 +45,7 @@ Text capitalized(const Text& text) {
 std::optional<std::int64_t> length_of(const Value& value) {
   std::size_t size = 0;
   if (const Text* text = value.as_text()) {
-    size = static_cast<std::size_t>(std::ranges::count_if(
-        text->bytes, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+    size = text->length();
   } else if (const List* list = value.as_list()) {
     size = list->size();
   } else if (const Dictionary* dictionary = value.as_dictionary()) {
@@ -159,17 +159,36 @@ Result<Value> list_filter(std::string_view name, const List& list, const Argumen
   return cannot("the filter", name, Value::list(list));
 }
 
+/// As jinja2 reads a number: a whole one, then any, then what is asked for instead.
+Result<Value> to_integer(const Text& text, const Arguments& arguments) {
+  if (arguments.get(1, "base") != nullptr) return fail(ErrorKind::usage, "int() with a base");
+  const std::string digits = stripped(text, kSpace, true, true).bytes;
+  const char* const begin = digits.data() + (digits.starts_with('+') ? 1 : 0);
+  const char* const end = digits.data() + digits.size();
+  std::int64_t whole = 0;
+  const auto [rest, error] = std::from_chars(begin, end, whole);
+  if (error == std::errc::result_out_of_range) {
+    return fail(ErrorKind::usage, "int() of a number of more than 63 bits");
+  }
+  if (error == std::errc() && rest == end) return Value::number(whole);
+  double any = 0;
+  const auto [left, fault] = std::from_chars(begin, end, any);
+  if (fault == std::errc() && left == end && std::fabs(any) < 1e15) {
+    return Value::number(static_cast<std::int64_t>(any));
+  }
+  const Value* const otherwise = arguments.get(0, "default");
+  return otherwise == nullptr ? Value::number(0) : *otherwise;
+}
+
 Result<Value> text_filter(std::string_view name, const Text& text, const Arguments& arguments) {
   if (name == "trim") return Value::text(stripped(text, kSpace, true, true));
   if (name == "upper") return Value::text(with_case(text, true));
   if (name == "lower") return Value::text(with_case(text, false));
   if (name == "capitalize") return Value::text(capitalized(text));
   if (name == "safe") return Value::text(text);
-  if (name == "first") return Value::text(text.part(0, 1));
+  if (name == "first") return Value::text(text.part(0, text.place_of(1)));
   if (name == "replace") return call_method(name, Value::text(text), arguments);
-  if (name == "int") {
-    return Value::number(std::strtoll(text.bytes.substr(0, 18).c_str(), nullptr, 10));
-  }
+  if (name == "int") return to_integer(text, arguments);
   return cannot("the filter", name, Value::text(text));
 }
 

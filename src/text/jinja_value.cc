@@ -9,6 +9,23 @@ void Text::append(const Text& other) {
   origins.insert(origins.end(), other.origins.begin(), other.origins.end());
 }
 
+namespace {
+
+bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
+
+}  // namespace
+
+std::size_t Text::length() const {
+  return static_cast<std::size_t>(std::ranges::count_if(bytes, begins_character));
+}
+
+std::size_t Text::place_of(std::size_t character) const {
+  for (std::size_t at = 0; at < size(); ++at) {
+    if (begins_character(bytes[at]) && character-- == 0) return at;
+  }
+  return size();
+}
+
 Text Text::part(std::size_t first, std::size_t count) const {
   Text part;
   part.bytes = bytes.substr(first, count);

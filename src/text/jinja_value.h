@@ -33,6 +33,10 @@ struct Text {
   void append(const Text& other);
   Text part(std::size_t first, std::size_t count) const;
   std::size_t size() const { return bytes.size(); }
+  /// Characters, which are what templates count.
+  std::size_t length() const;
+  /// The first byte of a character; size() behind the last.
+  std::size_t place_of(std::size_t character) const;
 };
 
 class Value;

@@ -349,6 +349,26 @@ TEST(Jinja, WorkIsBounded) {
             std::string::npos);
 }
 
+TEST(Jinja, TextsAreOfCharactersAndNumbersAreReadAsJinja2Does) {
+  for (const auto& [source, expected] :
+       {std::pair{"{{ '\u00e9\u6f22x'[1:] }}", "\u6f22x"},
+        {"{{ '\u00e9\u6f22x'[0] }}", "\u00e9"},
+        {"{{ '\u00e9\u6f22x'[-2] }}", "\u6f22"},
+        {"{{ '\u00e9\u6f22x'[-2:-1] }}", "\u6f22"},
+        {"{{ '\u00e9\u6f22x'[:9] }}", "\u00e9\u6f22x"},
+        {"{{ '\u00e9\u6f22x' | first }}", "\u00e9"},
+        {"{{ '\u00e9'[1] is defined }}", "False"},
+        {"{{ ' 12 ' | int }}", "12"},
+        {"{{ '12abc' | int }}", "0"},
+        {"{{ '1e3' | int }}", "1000"},
+        {"{{ '-7.9' | int }}", "-7"},
+        {"{{ 'abc' | int(5) }}", "5"},
+        {"{{ '9223372036854775807' | int }}", "9223372036854775807"}}) {
+    EXPECT_EQ(message_of(source), std::string("rendered: ") + expected) << source;
+  }
+  EXPECT_NE(message_of("{{ '123456789012345678901' | int }}").find("63 bits"), std::string::npos);
+}
+
 TEST(Jinja, WhatIsHeldAtOnceIsBounded) {
   std::string lists;
   for (int i = 0; i < 100; ++i) lists += "{% set a" + std::to_string(i) + " = range(99999) %}";
