@@ -264,7 +264,8 @@ Result<Placement> place(const Blocks& blocks, const io::Reader& reader, const Re
   const std::uint64_t tile = grow_ring(blocks, reader, shape, budget, least, placement);
   if (shape.ring_bytes && placement.ring_bytes < *shape.ring_bytes) {
     return fail(ErrorKind::memory,
-                "a ring of {} does not fit into the {} that are left for weights",
+                "a ring of {} does not fit into the {} that are left for weights; give a larger "
+                "--ram, or a smaller --ring",
                 format_size(*shape.ring_bytes), format_size(budget));
   }
   grow_wave(blocks, budget, placement);
