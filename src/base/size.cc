@@ -40,16 +40,16 @@ Result<std::uint64_t> parse_size(std::string_view text) {
 }
 
 std::string format_size(std::uint64_t bytes) {
-  constexpr std::array<const char*, 5> units = {"B", "KiB", "MiB", "GiB", "TiB"};
+  constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);
   std::size_t unit = 0;
-  while (value >= 1023.5 && unit + 1 < units.size()) {
+  while (value >= 1023.5 && unit + 1 < kUnits.size()) {
     value /= 1024;
     ++unit;
   }
   if (unit == 0) return fmt::format("{} B", bytes);
   const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-  return fmt::format("{:.{}f} {}", value, decimals, units[unit]);
+  return fmt::format("{:.{}f} {}", value, decimals, kUnits[unit]);
 }
 
 }  // namespace sluice

@@ -20,6 +20,8 @@
 namespace sluice::cli {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 namespace fs = std::filesystem;
 
 constexpr double kDriveSeconds = 0.5;
@@ -145,7 +147,6 @@ Result<ModelBench> bench_model(BenchKind kind, const BenchOptions& asked) {
 }
 
 nlohmann::ordered_json to_json(const ModelBench& bench) {
-  using Json = nlohmann::ordered_json;
   Json out = {{"bench", bench.kind == BenchKind::decode ? "decode" : "prefill"},
               {"tokens", bench.tokens},
               {"ram_bytes", bench.ram},

@@ -30,9 +30,9 @@ struct Examined {
 Result<Examined> examine(const fs::path& path, bool measure) {
   Examined drive;
   SLUICE_ASSIGN(drive.volume, engine::look_at_volume(path));
-  constexpr std::uint64_t small = std::uint64_t{4} << 20;  // enough to try one block
-  constexpr std::uint64_t large = std::uint64_t{256} << 20;
-  const auto files = engine::TrialFiles::find(path, measure ? large : small);
+  constexpr std::uint64_t kSmall = std::uint64_t{4} << 20;  // enough to try one block
+  constexpr std::uint64_t kLarge = std::uint64_t{256} << 20;
+  const auto files = engine::TrialFiles::find(path, measure ? kLarge : kSmall);
   if (!files) {
     drive.failure = files.error().message;
     return drive;

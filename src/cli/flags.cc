@@ -59,11 +59,11 @@ Result<float> parse_real(std::string_view text, float least, float most) {
 }
 
 Result<std::vector<std::int32_t>> parse_ids(std::string_view text) {
-  constexpr std::uint64_t most = std::numeric_limits<std::int32_t>::max();
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
   std::vector<std::int32_t> ids;
   for (std::string_view rest = text;;) {
     const std::size_t comma = rest.find(',');
-    const auto id = parse_count(trimmed(rest.substr(0, comma)), 0, most);
+    const auto id = parse_count(trimmed(rest.substr(0, comma)), 0, kMost);
     if (!id) {
       return fail(ErrorKind::usage,
                   "'{}' is not a list of token ids: id number {} must be a whole number, as in "

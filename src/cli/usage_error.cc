@@ -14,7 +14,7 @@ constexpr std::string_view kMissing = " missing";
 }  // namespace
 
 std::string usage_error(const CLI::ParseError& error) {
-  const std::string what = error.what();
+  std::string what = error.what();
   if (const auto at = what.find(kTooMany); at != std::string::npos) {
     return fmt::format("{}: is given {} times; give it once", what.substr(0, at),
                        what.substr(at + kTooMany.size()));

@@ -197,7 +197,7 @@ Status TrialFiles::write_temporary(const fs::path& folder, std::uint64_t bytes) 
   }
   if (::fdatasync(descriptor_) != 0) return failed(errno);
   ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
-  paths_.push_back("/proc/self/fd/" + std::to_string(descriptor_));
+  paths_.emplace_back("/proc/self/fd/" + std::to_string(descriptor_));
   return {};
 }
 

@@ -97,7 +97,7 @@ std::optional<std::uint64_t> limit_of(int resource) {
 std::string io_uring_refusal() {
   int error = 0;
   if (io::make_kernel_ring(8, error) != nullptr) return "";
-  const std::string why = io::error_text(error < 0 ? -error : error);
+  std::string why = io::error_text(error < 0 ? -error : error);
   switch (error < 0 ? -error : error) {
     case ENOSYS:
       return why + ": the kernel is older than 5.1, built without it, or a container hides it";

@@ -38,6 +38,7 @@ Result<std::vector<double>> speeds_of(const PackOptions& options,
 /// The texts of the paths, as they are recorded.
 std::vector<std::string> texts(const std::vector<fs::path>& paths) {
   std::vector<std::string> out;
+  out.reserve(paths.size());
   for (const fs::path& path : paths) out.push_back(path.string());
   return out;
 }

@@ -25,13 +25,13 @@ constexpr std::array<MachineProfile, 4> kProfiles = {{
 }  // namespace
 
 MachineSpeeds MachineProfile::speeds() const {
-  constexpr double giga = 1e9;
+  constexpr double kGiga = 1e9;
   MachineSpeeds speeds;
-  speeds.drive = drive_gb_s * drives * giga;
-  speeds.memory = memory_gb_s * giga;
-  speeds.plain = std::min(plain_gb_s * cores, memory_gb_s) * giga;
-  speeds.packed = std::min(packed_gb_s * cores, memory_gb_s) * giga;
-  speeds.operations = operations_g_s * cores * giga;
+  speeds.drive = drive_gb_s * drives * kGiga;
+  speeds.memory = memory_gb_s * kGiga;
+  speeds.plain = std::min(plain_gb_s * cores, memory_gb_s) * kGiga;
+  speeds.packed = std::min(packed_gb_s * cores, memory_gb_s) * kGiga;
+  speeds.operations = operations_g_s * cores * kGiga;
   return speeds;
 }
 

@@ -18,7 +18,7 @@ double gb_per_s(const io::DriveStatistics& drive) {
 double middle(const Range& range) { return (range.low + range.high) / 2; }
 
 std::string beside(double measured, const Range& predicted, bool is_predicted) {
-  const std::string text = fmt::format("{:.3f} s", measured);
+  std::string text = fmt::format("{:.3f} s", measured);
   if (!is_predicted) return text;
   return text + fmt::format(", predicted {:.3f} to {:.3f}", predicted.low, predicted.high);
 }

@@ -119,6 +119,7 @@ std::vector<char> byte_order() {
   add(127, 160);
   add(173, 173);
   std::vector<char> bytes;
+  bytes.reserve(order.size());
   for (const int byte : order) bytes.push_back(static_cast<char>(byte));
   return bytes;
 }

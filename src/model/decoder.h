@@ -160,9 +160,9 @@ Status check_imaginable(const Shape& shape, const std::filesystem::path& place);
 /// An architecture whose network is a Decoder. `Family` names its parts:
 ///   Config, Weights (with a member `ends`), Network (made of Config, Weights, DecoderParts,
 ///   PassLimits, Resources, VectorTable);
-///   find(BlueprintBuilder&, Config) -> Weights;  shape_of(Config) -> Shape;
+///   kFind(BlueprintBuilder&, Config) -> Weights;  shape_of(Config) -> Shape;
 ///   states_of(Config) -> std::vector<LayerState>, by layer;
-///   lay_out(Arena&, Config, Shape, PassLimits, threads): all activations.
+///   kLayOut(Arena&, Config, Shape, PassLimits, threads): all activations.
 template <class Family>
 class DecoderArchitecture final : public Architecture {
  public:
@@ -189,7 +189,7 @@ class DecoderArchitecture final : public Architecture {
   static Result<std::unique_ptr<Architecture>> match(Config config, TensorSource& tensors) {
     std::unique_ptr<DecoderArchitecture> made(new DecoderArchitecture(std::move(config)));
     BlueprintBuilder builder(tensors, made->shape_.layers, made->shape_.top_k);
-    made->weights_ = Family::find(builder, made->config_);
+    made->weights_ = Family::kFind(builder, made->config_);
     SLUICE_ASSIGN(made->blueprint_, builder.finish());
     return made;
   }
@@ -229,7 +229,7 @@ class DecoderArchitecture final : public Architecture {
 
   std::size_t activation_floats(const PassLimits& limits, int threads) const {
     Arena measure(nullptr);
-    Family::lay_out(measure, config_, shape_, limits, threads);
+    Family::kLayOut(measure, config_, shape_, limits, threads);
     return measure.most();
   }
 

@@ -206,8 +206,8 @@ struct DeepseekFamily {
   using Config = DeepseekConfig;
   using Weights = DeepseekWeights;
   using Network = DeepseekNetwork;
-  static constexpr auto find = find_deepseek;
-  static constexpr auto lay_out = lay_out_deepseek;
+  static constexpr auto kFind = find_deepseek;
+  static constexpr auto kLayOut = lay_out_deepseek;
 
   static Shape shape_of(const DeepseekConfig& config) {
     Shape shape = shape_of_mixture(config);

@@ -233,8 +233,8 @@ struct Gemma3Family {
   using Config = Gemma3Config;
   using Weights = Gemma3Weights;
   using Network = Gemma3Network;
-  static constexpr auto find = find_gemma3;
-  static constexpr auto lay_out = lay_out_gemma3;
+  static constexpr auto kFind = find_gemma3;
+  static constexpr auto kLayOut = lay_out_gemma3;
 
   static Shape shape_of(const Gemma3Config& config) {
     Shape shape = shape_of_decoder(config);

@@ -152,8 +152,8 @@ struct GptOssFamily {
   using Config = GptOssConfig;
   using Weights = GptOssWeights;
   using Network = GptOssNetwork;
-  static constexpr auto find = find_gpt_oss;
-  static constexpr auto lay_out = lay_out_gpt_oss;
+  static constexpr auto kFind = find_gpt_oss;
+  static constexpr auto kLayOut = lay_out_gpt_oss;
 
   static Shape shape_of(const GptOssConfig& config) {
     Shape shape = shape_of_mixture(config);

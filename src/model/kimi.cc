@@ -118,8 +118,8 @@ struct KimiFamily {
   using Config = KimiConfig;
   using Weights = KimiWeights;
   using Network = KimiNetwork;
-  static constexpr auto find = find_kimi;
-  static constexpr auto lay_out = lay_out_kimi;
+  static constexpr auto kFind = find_kimi;
+  static constexpr auto kLayOut = lay_out_kimi;
 
   static Shape shape_of(const KimiConfig& config) {
     Shape shape = shape_of_mixture(config);

@@ -215,8 +215,8 @@ struct LlamaFamily {
   using Config = LlamaConfig;
   using Weights = LlamaWeights;
   using Network = LlamaNetwork;
-  static constexpr auto find = find_llama;
-  static constexpr auto lay_out = lay_out_llama;
+  static constexpr auto kFind = find_llama;
+  static constexpr auto kLayOut = lay_out_llama;
 
   static Shape shape_of(const LlamaConfig& config) {
     Shape shape = shape_of_mixture(config);

@@ -43,7 +43,7 @@ std::uint64_t SequenceState::saved_bytes() const {
 std::uint64_t SequenceState::layout(std::uint64_t positions) const {
   LayoutHash hash;
   hash.add(positions);
-  for (const std::size_t length : {0, 1}) {
+  for (const std::size_t length : {std::size_t{0}, std::size_t{1}}) {
     for_each_piece(length, [&](std::span<std::byte> piece) { hash.add(piece.size()); });
   }
   return hash.value();

@@ -68,7 +68,7 @@ Status make_private_file(const fs::path& file) {
                 "--state-dir: {}: is there and is no file; move it away, or give another folder",
                 file.string());
   }
-  const bool others_may = (status.st_mode & ~S_IFMT & ~kOwnersFile) != 0;
+  const bool others_may = (status.st_mode & static_cast<mode_t>(~(S_IFMT | kOwnersFile))) != 0;
   if (others_may && status.st_uid == ::geteuid()) ::chmod(file.c_str(), kOwnersFile);
   return {};
 }

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kStackBytes = std::size_t{128} << 10;
 constexpr std::size_t kMostWaiting = 4;
 // A rate may be so small that what is owed has no end that a clock could name.
-constexpr double kLongestWait_s = 3600;
+constexpr double kLongestWait = 3600;  // seconds
 
 /// Drops what lies under the key of `head`, and the oldest of too many.
 template <typename Items>
@@ -76,7 +76,7 @@ void StateWriter::submit_later(Item item) {
   const std::scoped_lock lock(mutex_);
   if (later_.empty() && !budget_.owes(Clock::now())) return enter(std::move(item));
   make_place(later_, item.head);
-  later_.push_back({item.head, item.adapter, std::move(item.saved)});
+  later_.push_back({item.head, item.adapter, item.saved});
   changed_.notify_all();
 }
 
@@ -131,7 +131,7 @@ void StateWriter::wait_for_work(std::unique_lock<std::mutex>& lock) {
   if (later_.empty()) {
     return changed_.wait(lock, [&] { return has_work() || !later_.empty(); });
   }
-  const double owed = std::min(budget_.seconds_owed(Clock::now()), kLongestWait_s);
+  const double owed = std::min(budget_.seconds_owed(Clock::now()), kLongestWait);
   changed_.wait_for(lock, std::chrono::duration<double>(owed), has_work);
 }
 

@@ -216,7 +216,7 @@ class TaskRun {
     const auto start = Clock::now();
     engine::FeedOptions options = feed_options();
     options.on_chunk = [&](std::size_t fed) { conversations().keep_part(prompt, known_ids + fed); };
-    const auto logits = place_.engine.feed(conversations().sequence(), rest, options);
+    auto logits = place_.engine.feed(conversations().sequence(), rest, options);
     held() = prompt;
     held().resize(conversations().sequence().length());
     if (!logits) return logits;

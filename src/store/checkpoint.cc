@@ -298,7 +298,7 @@ std::uint64_t Checkpoint::memory_bytes() const {
     bytes += sizeof(file) + file.path.native().capacity();
     for (const auto& copy : file.copies) bytes += sizeof(copy) + copy.native().capacity();
   }
-  for (const std::string& note : directory_->notes) bytes += sizeof(note) + note.capacity();
+  for (const std::string& note : directory_->notes) bytes += sizeof(std::string) + note.capacity();
   return bytes;
 }
 

@@ -181,7 +181,7 @@ std::uint64_t Pack::memory_bytes() const {
   std::uint64_t bytes = sizeof(*this) + blocks_.capacity() * sizeof(Block) +
                         checksums_.capacity() * sizeof(std::uint64_t) +
                         names_.capacity() * sizeof(PackTensor);
-  for (const std::string& each : patterns_) bytes += sizeof(each) + each.capacity();
+  for (const std::string& each : patterns_) bytes += sizeof(std::string) + each.capacity();
   for (const PackCompanion& each : companions_) bytes += sizeof(each) + each.name.capacity();
   return bytes;
 }

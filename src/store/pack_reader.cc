@@ -392,7 +392,7 @@ Result<std::span<const std::byte>> PackReader::finish(Flight& flight) const {
   const auto bytes = room.subspan(skip, static_cast<std::size_t>(end - begin));
   std::optional<Error> damage;
   if (check_ == PackCheck::on) {
-    pack_->check(begin, bytes, [&](PackFault fault) {
+    pack_->check(begin, bytes, [&](const PackFault& fault) {
       if (damage) return;
       damage = Error{ErrorKind::model_files,
                      fault.message +

@@ -129,11 +129,10 @@ void SectionReader::close_section(std::string_view tag) {
     answer().close_argument();
   } else if (tag == "call") {
     answer().close_call();
-  } else if (answer().in_call() && tag != "tools" && tag != "message") {
-    return;  // no section that a call can be in
-  } else if (answer().place() == Place::answer && tag == "think") {
-    return;  // the answer goes on
   } else {
+    const bool holds_calls = tag == "tools" || tag == "message";
+    if (answer().in_call() && !holds_calls) return;
+    if (answer().place() == Place::answer && tag == "think") return;  // the answer goes on
     answer().close_call();
     answer().go_to(Place::between);
   }

@@ -253,8 +253,4 @@ Result<NodePtr> ExpressionParser::list(NodePtr node, std::string_view close, Kin
   return node;
 }
 
-std::vector<Token> tokens_;
-std::size_t at_ = 0;
-int depth_ = 0;
-
 }  // namespace sluice::text::jinja

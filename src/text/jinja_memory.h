@@ -21,7 +21,7 @@ struct Counted : std::allocator<T> {
   template <class Other>
   Counted(const Counted<Other>&) {}  // NOLINT(google-explicit-constructor): allocators convert
   template <class Other>
-  struct rebind {
+  struct rebind {  // NOLINT(readability-identifier-naming): the standard's name
     using other = Counted<Other>;
   };
 

@@ -15,7 +15,7 @@ inline const nlohmann::json& member(const nlohmann::json& object, const char* na
 }
 /// `absent` if it is no string.
 inline std::string text_of(const nlohmann::json& object, const char* name,
-                           std::string absent = {}) {
+                           const std::string& absent = {}) {
   const nlohmann::json& value = member(object, name);
   return value.is_string() ? value.get<std::string>() : absent;
 }
