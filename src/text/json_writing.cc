@@ -171,13 +171,11 @@ std::string indented_json(std::string_view spaced, std::size_t indent) {
   for (std::size_t at = 0; at < spaced.size(); ++at) {
     const char c = spaced[at];
     const bool is_empty = spaced.substr(at, 2) == "{}" || spaced.substr(at, 2) == "[]";
-    if (in_string && c == '\\') {
+    if (in_string ? c == '\\' : is_empty) {
       out += spaced.substr(at++, 2);
     } else if (in_string || c == '"') {
       in_string = in_string != (c == '"');
       out += c;
-    } else if (is_empty) {
-      out += spaced.substr(at++, 2);
     } else if (c == '{' || c == '[') {
       out += c;
       ++depth;

@@ -30,7 +30,7 @@ std::string_view without_right_space(std::string_view text) {
   return text.substr(0, end);
 }
 
-Result<std::string> applied(NormalForm form, std::string text, bool) {
+Result<std::string> applied(NormalForm form, const std::string& text, bool) {
   return in_normal_form(form, text);
 }
 Result<std::string> applied(const Normalizer::Prepend& step, std::string text, bool begins) {
@@ -38,10 +38,10 @@ Result<std::string> applied(const Normalizer::Prepend& step, std::string text, b
                       !(step.unless_there && text.starts_with(step.text));
   return wanted ? step.text + text : std::move(text);
 }
-Result<std::string> applied(const Normalizer::Replace& step, std::string text, bool) {
+Result<std::string> applied(const Normalizer::Replace& step, const std::string& text, bool) {
   return replaced(text, step.from, step.to);
 }
-Result<std::string> applied(const Normalizer::ReplaceMatches& step, std::string text, bool) {
+Result<std::string> applied(const Normalizer::ReplaceMatches& step, const std::string& text, bool) {
   std::string out;
   std::size_t from = 0;
   Expression::Search search;
@@ -54,7 +54,7 @@ Result<std::string> applied(const Normalizer::ReplaceMatches& step, std::string 
   }
   return out.append(text, from);
 }
-Result<std::string> applied(const Normalizer::Strip& step, std::string text, bool) {
+Result<std::string> applied(const Normalizer::Strip& step, const std::string& text, bool) {
   std::string_view rest = text;
   if (step.left) rest = without_left_space(rest);
   if (step.right) rest = without_right_space(rest);
