@@ -1,12 +1,11 @@
 #include "engine/pack_journal.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <system_error>
 
+#include "base/percent.h"
 #include "store/checksum.h"
 
 namespace sluice::engine {
@@ -72,24 +71,6 @@ std::string escaped(std::string_view path) {
   return text;
 }
 
-std::optional<std::string> path_of(std::string_view text) {
-  std::string path;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text[at] != '%') {
-      path += text[at];
-      continue;
-    }
-    unsigned char byte = 0;
-    if (text.size() - at < 3) return std::nullopt;
-    const char* const end = text.data() + at + 3;
-    const auto [stop, error] = std::from_chars(text.data() + at + 1, end, byte, 16);
-    if (error != std::errc() || stop != end) return std::nullopt;
-    path += static_cast<char>(byte);
-    at += 2;
-  }
-  return path;
-}
-
 std::vector<std::string> escaped(const std::vector<std::string>& paths) {
   std::vector<std::string> texts;
   texts.reserve(paths.size());
@@ -103,7 +84,7 @@ bool unescape(PackPlan& plan) {
   for (std::string& folder : plan.folders) all.push_back(&folder);
   for (std::string& part : plan.parts) all.push_back(&part);
   for (std::string* const text : all) {
-    auto path = path_of(*text);
+    auto path = percent_decoded(*text);
     if (!path) return false;
     *text = *std::move(path);
   }

@@ -154,26 +154,6 @@ std::optional<std::string> query_value(std::string_view query, std::string_view 
   return std::nullopt;
 }
 
-std::optional<std::string> percent_decoded(std::string_view text) {
-  std::string decoded;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text[at] != '%') {
-      decoded += text[at];
-      continue;
-    }
-    const std::string_view digits = text.substr(at + 1, 2);
-    unsigned char byte = 0;
-    const auto [rest, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
-    if (error != std::errc() || digits.size() != 2 || rest != digits.data() + 2) {
-      return std::nullopt;
-    }
-    decoded += static_cast<char>(byte);
-    at += 2;
-  }
-  return decoded;
-}
-
 std::string_view reason_of(int status) {
   switch (status) {
     case 200:

@@ -48,9 +48,6 @@ tl::expected<HttpRequest, HttpFault> parse_http_head(std::string_view head);
 /// The value of `name` in a query of the form a=1&b=2, undecoded.
 std::optional<std::string> query_value(std::string_view query, std::string_view name);
 
-/// With its percent-encoded bytes as they are (RFC 3986, 2.1); none where an escape is malformed.
-std::optional<std::string> percent_decoded(std::string_view text);
-
 std::string_view reason_of(int status);
 
 /// The head of a response. The length is told if `content_length` has a value.

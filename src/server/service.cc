@@ -3,6 +3,7 @@
 #include <charconv>
 #include <utility>
 
+#include "base/percent.h"
 #include "server/asked.h"
 #include "server/openapi.h"
 #include "server/page.h"

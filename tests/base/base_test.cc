@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 #include "base/ledger.h"
 #include "base/memory_info.h"
+#include "base/percent.h"
 #include "base/size.h"
 #include "base/thread_pool.h"
 
@@ -106,6 +107,14 @@ TEST(ThreadPool, RunsEachItemOnce) {
       });
       for (const auto& count : counts) ASSERT_EQ(count.load(), 1);
     }
+  }
+}
+
+TEST(PercentDecoding, TakesWholeEscapesOnly) {
+  EXPECT_EQ(percent_decoded("a%20b%2f%C3%a4+"), "a b/\u00e4+");
+  EXPECT_EQ(percent_decoded("%00"), std::string(1, '\0'));
+  for (const char* malformed : {"%", "a%2", "%2g", "%+1", "%-1", "% 1", "%%20"}) {
+    EXPECT_EQ(percent_decoded(malformed), std::nullopt) << malformed;
   }
 }
 

@@ -61,14 +61,6 @@ TEST(HttpHead, HasABodyAsItIs) {
   }
 }
 
-TEST(PercentDecoding, TakesWholeEscapesOnly) {
-  EXPECT_EQ(percent_decoded("a%20b%2f%C3%a4+"), "a b/\u00e4+");
-  EXPECT_EQ(percent_decoded("%00"), std::string(1, '\0'));
-  for (const char* malformed : {"%", "a%2", "%2g", "%+1", "%-1", "% 1", "%%20"}) {
-    EXPECT_EQ(percent_decoded(malformed), std::nullopt) << malformed;
-  }
-}
-
 TEST(HttpHead, HasOneLengthOfTheBody) {
   const std::string post = "POST / HTTP/1.1\r\n" + kHost;
   EXPECT_EQ(status_of(post + "Content-Length: 3\r\n\r\n"), 200);
