@@ -17,6 +17,7 @@
 #include "cli/forecast.h"
 #include "cli/model_facts.h"
 #include "cli/plan_report.h"
+#include "engine/budget.h"
 #include "engine/drive_speed.h"
 #include "engine/kernel_speed.h"
 #include "engine/machine.h"
@@ -279,7 +280,7 @@ class Plan final : public Command {
   /// As the engine would choose it.
   std::uint64_t default_ram(std::uint64_t resident) const {
     if (profile_) return profile_->memory_bytes / 4 * 3;
-    return (resident + available_memory() / 4 * 3) / kMiB * kMiB;
+    return engine::default_budget(resident, available_memory()) / kMiB * kMiB;
   }
 
   Status plan(const ModelFacts& facts) {

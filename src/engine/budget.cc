@@ -132,6 +132,10 @@ std::uint64_t measured_program_memory() {
 
 std::uint64_t stated_budget(std::uint64_t bytes) { return round_up(bytes + kMargin, kMiB); }
 
+std::uint64_t default_budget(std::uint64_t program, std::uint64_t available) {
+  return program + available / 4 * 3;
+}
+
 model::PassLimits limits_for(const EngineOptions& options, std::size_t chunk,
                              std::size_t adapter_rank) {
   return {chunk, options.all_logits ? chunk : options.sequences, options.context, adapter_rank};
@@ -142,7 +146,7 @@ Result<Budget> draw_up_budget(const EngineOptions& options, const model::Archite
                               const AdapterNeeds& adapters, std::uint64_t program) {
   SLUICE_TRY(check_adapter_ram(options, adapters));
   Budget budget;
-  budget.ram = options.ram.value_or(program + available_memory() / 4 * 3);
+  budget.ram = options.ram.value_or(default_budget(program, available_memory()));
   const std::uint64_t weights = weights::smallest_budget(architecture.blueprint().blocks, reader);
   const auto needs = [&](std::size_t chunk) {
     return needs_for(options, architecture, threads, thread_stacks, adapters, program, chunk);

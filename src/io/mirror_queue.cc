@@ -161,6 +161,7 @@ bool MirrorQueue::report(const MirrorPart& part, Outcome outcome, Clock::time_po
   }
   if (outcome == Outcome::dropped) return false;
   from.failures = 0;
+  from.gave_bytes += part.length;
   const double kept = std::exp(-took_s / kMemoryS);
   from.seen_bytes = from.seen_bytes * kept + static_cast<double>(part.length);
   from.seen_s = from.seen_s * kept + std::max(took_s, 1e-9);

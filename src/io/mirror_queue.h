@@ -55,6 +55,8 @@ class MirrorQueue {
   /// Under way per drive at most. 16 parts: the depth from which on NVMe drives give their full
   /// speed with large reads.
   static constexpr std::uint64_t kWindowBytes = 16 * kPartBytes;
+  /// Fewer bytes tell how long a drive takes to answer, and nothing of its speed.
+  static constexpr std::uint64_t kTellingBytes = kPartBytes / 4;
   /// Failures in a row after which a drive is left alone.
   static constexpr int kFailures = 3;
 
@@ -108,8 +110,9 @@ class MirrorQueue {
     Clock::time_point last;  // the last completion, or the start after it was idle
     double seen_bytes = 0;   // both decayed with busy time: their ratio is the speed
     double seen_s = 0;
+    std::uint64_t gave_bytes = 0;  // ever
 
-    bool measured() const { return seen_s > 0; }
+    bool measured() const { return gave_bytes >= kTellingBytes; }
     double speed() const { return measured() ? seen_bytes / seen_s : 0; }
     bool left_alone() const { return failures >= kFailures; }
     std::uint64_t bytes_at_least(Priority priority) const;  // as urgent as this or more

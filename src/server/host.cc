@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memory_info.h"
 #include "base/size.h"
+#include "engine/budget.h"
 #include "engine/engine.h"
 #include "engine/model_text.h"
 #include "server/openai_common.h"
@@ -44,7 +45,7 @@ std::uint64_t saved_state_bytes(const HostOptions& options) {
   constexpr std::uint64_t kShare = 16;
   if (options.saved_states) return *options.saved_states;
   const std::uint64_t ram =
-      options.engine.ram.value_or(resident_memory() + available_memory() / 4 * 3);
+      options.engine.ram.value_or(engine::default_budget(resident_memory(), available_memory()));
   return ram / kShare;
 }
 

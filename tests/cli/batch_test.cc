@@ -1,6 +1,8 @@
 // sluice batch: one result for each request, however often it is interrupted.
+#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <fstream>
@@ -15,9 +17,9 @@ namespace {
 
 constexpr int kRequests = 8;
 
-std::string requests() {
+std::string requests(int count = kRequests) {
   std::string lines;
-  for (int i = 0; i < kRequests; ++i) {
+  for (int i = 0; i < count; ++i) {
     const Json line = {
         {"custom_id", "request-" + std::to_string(i)},
         {"method", "POST"},
@@ -65,9 +67,32 @@ TEST(Batch, HasOneResultForEachRequestAfterAnyNumberOfKills) {
   EXPECT_EQ(results_of(folder / "killed.jsonl"), expected);
 }
 
+/// A pipe with a name that is full until it is drained: who writes into it waits.
+class FullPipe {
+ public:
+  explicit FullPipe(const std::string& path) {
+    EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    descriptor_ = ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    EXPECT_GE(descriptor_, 0);
+    const std::string page(4096, 'x');
+    while (::write(descriptor_, page.data(), page.size()) > 0) bytes_ += page.size();
+  }
+  ~FullPipe() { ::close(descriptor_); }
+  FullPipe(const FullPipe&) = delete;
+  FullPipe& operator=(const FullPipe&) = delete;
+
+  void drain() {
+    std::string taken(bytes_, '\0');
+    EXPECT_EQ(::read(descriptor_, taken.data(), bytes_), static_cast<ssize_t>(bytes_));
+  }
+
+ private:
+  int descriptor_ = -1;
+  std::size_t bytes_ = 0;
+};
+
 TEST(Batch, TheSecondAtATimeIsRefused) {
   const Folder folder;
-  write_file(folder / "in.jsonl", requests());
   const std::vector<std::string> arguments = {"batch", folder / "in.jsonl", "--model", kNano,
                                               "--out", folder / "out.jsonl"};
   const auto written = [&] {
@@ -76,12 +101,21 @@ TEST(Batch, TheSecondAtATimeIsRefused) {
     return error ? 0 : size;
   };
   for (const bool is_there : {false, true}) {  // the file of results, when both begin
+    write_file(folder / "in.jsonl", requests(is_there ? kRequests : kRequests / 2));
     const std::uintmax_t before = written();
-    Program first(arguments);
+    // It cannot end before its statistics are taken, however fast it is.
+    const std::string name = folder / (is_there ? "pipe-2" : "pipe-1");
+    FullPipe statistics(name);
+    std::vector<std::string> held = arguments;
+    held.insert(held.end(), {"--stats-json", name});
+    Program first(held);
     while (written() == before) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    ::kill(first.pid(), SIGSTOP);  // in the middle of it, however fast it is
     const Finished second = run_program(arguments);
-    ::kill(first.pid(), is_there ? SIGCONT : SIGKILL);
+    if (is_there) {
+      statistics.drain();
+    } else {
+      first.kill();
+    }
     EXPECT_EQ(second.exit_code, 2) << second.err;
     EXPECT_NE(second.err.find("another sluice batch is writing into this file"), std::string::npos)
         << second.err;

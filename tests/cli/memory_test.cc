@@ -135,15 +135,15 @@ TEST(Ceiling, HoldsOverALongPromptWhateverItsChunk) {
   EXPECT_FALSE(text.empty());
 }
 
-TEST(Ceiling, IsByDefaultThreeQuartersOfWhatIsFree) {
+TEST(Ceiling, IsThereByDefaultAndDoesNotFillTheMachine) {
   const Folder folder;
   const Finished run = run_program({"run", kNano, "--ids", "1", "--max-new", "1", "--print-ids",
                                     "--stats-json", folder / "stats.json"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const std::uint64_t budget =
       Json::parse(read_file(folder / "stats.json")).at("ram_budget_bytes").get<std::uint64_t>();
-  // What is free moves while others work: a quarter of it is room enough for that.
-  EXPECT_GT(budget, available_memory() / 2);
+  // How much of what is free, Budget tests: that moves while others work.
+  EXPECT_GE(budget, checkpoint_bytes() / 2);
   EXPECT_LT(budget, total_memory() / 8 * 7) << "a budget that fills the machine ends in its swap";
 }
 

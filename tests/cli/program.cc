@@ -21,7 +21,11 @@ extern char** environ;
 namespace sluice::cli {
 namespace {
 
-constexpr double kLongest = 240;  // seconds; sanitizers on a busy machine are slow
+// Seconds without any output in which a test waits for some; sanitizers on a busy machine are slow.
+constexpr double kLongest = 600;
+// What a program may have written beyond what was read of it (a page, the least that a pipe has):
+// one with more to say is still at it when its test wakes up, however late that is.
+constexpr int kAheadBytes = 4096;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -100,12 +104,12 @@ class CacheHome {
 
 }  // namespace
 
-Program::Program(const std::vector<std::string>& arguments, Errors errors)
-    : deadline_(now() + kLongest) {
+Program::Program(const std::vector<std::string>& arguments, Errors errors) {
   static const CacheHome cache;
   ::signal(SIGPIPE, SIG_IGN);  // write() sees that the program has ended
   Pipe in = make_pipe();
   Pipe out = make_pipe();
+  static_cast<void>(fcntl(out.write, F_SETPIPE_SZ, kAheadBytes));
   Pipe err = make_errors(errors);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -158,7 +162,8 @@ void Program::kill() { ::kill(pid_, SIGKILL); }
 bool Program::pump() {
   std::array<pollfd, 2> waiting = {{{output_, POLLIN, 0}, {errors_, POLLIN, 0}}};
   if (output_ < 0 && errors_ < 0) return false;
-  poll(waiting.data(), waiting.size(), 100);  // negative descriptors are passed over
+  const bool any = poll(waiting.data(), waiting.size(), 100) > 0;  // negative ones are passed over
+  if (any) deadline_ = now() + kLongest;
   if (waiting[0].revents != 0) read_some(output_, out_);
   if (waiting[1].revents != 0) read_some(errors_, err_);
   fail_if_late();
@@ -173,6 +178,7 @@ void Program::fail_if_late() {
 }
 
 bool Program::wait_for_out(std::string_view text) {
+  deadline_ = now() + kLongest;
   while (out_.find(text) == std::string::npos) {
     if (!pump()) return false;
   }
@@ -180,6 +186,7 @@ bool Program::wait_for_out(std::string_view text) {
 }
 
 bool Program::wait_for_err(std::string_view text) {
+  deadline_ = now() + kLongest;
   while (err_.find(text) == std::string::npos) {
     if (!pump()) return false;
   }
@@ -188,6 +195,7 @@ bool Program::wait_for_err(std::string_view text) {
 
 Finished Program::finish() {
   close_input();
+  deadline_ = now() + kLongest;
   while (pump()) continue;
   int status = 0;
   rusage usage{};

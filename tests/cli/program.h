@@ -17,7 +17,8 @@ struct Finished {
   std::uint64_t peak_rss_bytes = 0;  ///< as the system measured it from outside
 };
 
-/// A process of the program. Killed, with a test failure, if it takes longer than a test may.
+/// A process of the program. Killed, with a test failure, if it says nothing for longer than a test
+/// waits. It comes no further than a page of stdout beyond what its test has read.
 class Program {
  public:
   enum class Errors { pipe, terminal, full, closed };  ///< what its stderr is

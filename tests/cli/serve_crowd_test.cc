@@ -36,10 +36,15 @@ TestJson request_of(std::size_t word) {
           {"logit_bias", never_ending()}};
 }
 
+/// Where connections are wanting, who connects and then sends nothing for a while is hung up on: on
+/// a busy machine that may be anybody.
+bool was_slow(const Answered& answer) { return answer.status == 0 || answer.status == 408; }
+
 /// The text, or nothing if the queue was full or all connections were taken; every refusal says
 /// when to come again.
 std::optional<std::string> ask_for(int port, std::size_t word) {
   const Answered answer = server::post(port, "/v1/completions", request_of(word));
+  if (was_slow(answer)) return std::nullopt;
   if (answer.status == 429 || answer.status == 503) {
     EXPECT_GE(std::stoi(answer.headers.at("retry-after")), 1);
     if (answer.status == 429) {
@@ -117,7 +122,8 @@ void wait_until_idle(int port) {
   while (true) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     const Answered answer = get(port, "/v1/status");
-    if (answer.status == 503) continue;  // who has left still has a connection for a moment
+    // Who has left still has a connection for a moment.
+    if (answer.status == 503 || was_slow(answer)) continue;
     ASSERT_EQ(answer.status, 200);
     const TestJson now = answer.json();
     EXPECT_LE(now["queued"], kQueue);
@@ -131,7 +137,8 @@ TEST(ACrowd, GetsTheAnswersOfSingleClients) {
   const Served server({"--queue", std::to_string(kQueue), "--state-dir", folder / "state",
                        "--state-disk", "64M", "--state-ram", "4M"});
   std::map<std::size_t, std::string> alone;
-  for (std::size_t word = 0; word < kWords; ++word) alone[word] = *ask_for(server.port(), word);
+  for (std::size_t word = 0; word < kWords; ++word)
+    alone[word] = ask_for(server.port(), word).value();
   Crowd crowd(server.port(), alone);
   // The first ones fill what is kept: conversations in memory, and the threads' heaps.
   crowd.send(requests > 0 ? 200 : 24, 1);

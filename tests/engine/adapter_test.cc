@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/size.h"
 #include "engine/adapter_support.h"
 #include "engine/smallest.h"
 
@@ -221,16 +222,14 @@ TEST_F(TwentyAdapters, AreReadFromTheDriveOnceEach) {
 }
 
 TEST_F(TwentyAdapters, AreInTheSmallestBudgetThatIsNamed) {
-  const std::uint64_t without = smallest_budget(with_adapters("llama-tiny", {}));
   EngineOptions options = with_adapters("llama-tiny", sources_);
   options.adapter_ram = 20 * one_adapter();
-  const std::uint64_t with = smallest_budget(options);
-  EXPECT_GE(with, without);
   options.ram = 1 << 20;
   const auto refused = Engine::open(options);
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find(", adapters "), std::string::npos)
-      << refused.error().message;
+  // A part of the sum that is named, whatever the rest of the process takes at this moment.
+  const std::string part = fmt::format(", adapters {}, ", format_size(*options.adapter_ram));
+  EXPECT_NE(refused.error().message.find(part), std::string::npos) << refused.error().message;
   const auto engine = open_smallest(options);
   ASSERT_TRUE(engine) << engine.error().message;
   for (std::uint32_t number = 1; number <= kCount; ++number) {

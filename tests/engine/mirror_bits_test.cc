@@ -1,6 +1,7 @@
 // Promise 2 with a mirror: which copy gives a byte, and which copies fail in mid-run, changes no
 // bit. Promise 6: when no copy is left, the request ends and says what was lost.
 #include <cstring>
+#include <set>
 
 #include "base/memory_info.h"
 #include "engine/checkpoint_copy.h"
@@ -74,9 +75,13 @@ TEST_P(MirrorBits, Promise2OverEveryReader) {
       EXPECT_TRUE(same_bits(*found, without)) << io::name_of(mode);
     }
     const io::ReaderStatistics reads = (*engine)->statistics().reads;
-    int used = 0;
-    for (const io::FileStatistics& file : reads.files) used += file.bytes > 0 ? 1 : 0;
-    EXPECT_GT(used, 1) << "only one copy was read";
+    std::set<std::filesystem::path> used;  // folders; each copy has several files
+    for (const io::FileStatistics& file : reads.files) {
+      if (file.bytes > 0) used.insert(std::filesystem::path(file.path).parent_path());
+    }
+    // The small tensors are asked for together, of drives that nothing is known about: each of
+    // these is tried. Who gets what from then on hangs on how fast they are.
+    EXPECT_GT(used.size(), 1u) << "only one copy was read";
   }
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/size.h"
+#include "engine/budget.h"
 #include "engine/fit.h"
 #include "engine/profiles.h"
 #include "io/make_reader.h"
@@ -206,6 +207,12 @@ TEST(Plan, TheSmallestFitFitsAndTheLadderIsForBigModels) {
   EXPECT_FALSE(fit(*k3.architecture, *k3.reader, {4096, 2}, *smallest / 2));
   EXPECT_EQ(memory_ladder(1'560'860'324'864).size(), 5u);
   EXPECT_LT(*memory_ladder(std::uint64_t{25} << 20).rbegin(), kGiB);
+}
+
+TEST(Budget, IsByDefaultThreeQuartersOfWhatIsFree) {
+  EXPECT_EQ(default_budget(0, 16 * kGiB), 12 * kGiB);
+  EXPECT_EQ(default_budget(20 * kMiB, 16 * kGiB), 12 * kGiB + 20 * kMiB) << "it is not free";
+  EXPECT_EQ(default_budget(20 * kMiB, 0), 20 * kMiB);
 }
 
 TEST(Plan, SpeedsOfARunAreItsBytesAndWorkOverItsTime) {

@@ -67,6 +67,7 @@ TEST_P(ReadOnce, NoExpertIsAskedForTwiceInAPass) {
       Asked asked;
       EngineOptions options = options_for(GetParam());
       options.lookahead = lookahead;
+      options.memory_source = [] { return std::make_unique<PlentyOfMemory>(); };
       options.wrap_reader = [&](std::unique_ptr<io::Reader> inner) {
         return std::make_unique<NotingReader>(std::move(inner), asked);
       };

@@ -98,6 +98,7 @@ TEST_P(SameBits, Promise2SecondRunWithWarmCaches) {
   const auto tokens = prompt_of(GetParam());
   EngineOptions options = options_for(GetParam());
   options.all_logits = true;
+  options.memory_source = [] { return std::make_unique<PlentyOfMemory>(); };
   const auto engine = Engine::open(options);
   ASSERT_TRUE(engine) << engine.error().message;
   const auto first = trace(**engine, tokens);
@@ -163,6 +164,7 @@ TEST_P(SameBits, Promise2GuessesOfTheNextExperts) {
   const auto expected = trace(**engine, tokens);
   ASSERT_TRUE(expected);
   options.chunk = 1;  // guesses are made while tokens are decoded
+  options.memory_source = [] { return std::make_unique<PlentyOfMemory>(); };
   std::uint64_t guessed = 0;
   for (const std::uint64_t more : {0u, 200u << 10, 1u << 20, 4u << 20}) {
     for (const std::size_t lookahead : {1, 3, 64}) {

@@ -92,10 +92,10 @@ TEST(File, what_is_missing_is_named) {
 }
 
 TEST(File, a_file_that_may_not_be_read_is_refused) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
   const TempFolder folder;
   const auto path = folder.file("secret", 10);
   std::filesystem::permissions(path, std::filesystem::perms::none);
+  if (::access(path.c_str(), R_OK) == 0) GTEST_SKIP() << "root may read everything";
   EXPECT_NE(refusal(path).find("permission"), std::string::npos);
 }
 

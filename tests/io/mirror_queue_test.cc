@@ -33,13 +33,11 @@ class Drives {
   double bytes(std::size_t drive) const { return bytes_[drive]; }
   void rest(double seconds) { now_ += seconds; }
 
-  void push(std::size_t parts, Priority priority = Priority::needed, std::uint64_t owner = 0) {
+  void push(std::size_t parts, Priority priority = Priority::needed, std::uint64_t owner = 0,
+            std::uint64_t length = MirrorQueue::kPartBytes) {
     MirrorQueue::Parts all;
     for (std::size_t i = 0; i < parts; ++i) {
-      all.push_back({.owner = owner,
-                     .copies = &mirror_,
-                     .length = MirrorQueue::kPartBytes,
-                     .priority = priority});
+      all.push_back({.owner = owner, .copies = &mirror_, .length = length, .priority = priority});
     }
     queue_.push(std::move(all));
   }
@@ -124,6 +122,27 @@ TEST(MirrorQueue, a_slow_drive_never_makes_it_slower) {
     Drives alone({3000 * kMB});
     alone.read_layers(2, 272);
     EXPECT_LE(known.read_layers(20, 272), alone.read_layers(20, 272) * 1.001) << factor;
+  }
+}
+
+TEST(MirrorQueue, each_drive_that_nothing_is_known_about_gets_one_part_for_trial) {
+  Drives drives({1000 * kMB, 1000 * kMB, 1 * kMB});
+  drives.push(40);
+  drives.start();
+  for (const std::size_t drive : {0u, 1u, 2u}) {
+    EXPECT_EQ(drives.bytes(drive), static_cast<double>(MirrorQueue::kPartBytes)) << drive;
+  }
+}
+
+TEST(MirrorQueue, small_parts_tell_nothing_of_a_drives_speed) {
+  for (const std::uint64_t length : {0u, 4096u}) {
+    Drives drives({1 * kMB, 1000 * kMB});
+    drives.push(1, Priority::needed, 0, length);  // slow, as first answers are
+    drives.read_all();
+    drives.set_speed(0, 1000 * kMB);
+    drives.push(64);
+    drives.read_all();
+    EXPECT_GT(drives.bytes(0), drives.bytes(1) / 2) << length;
   }
 }
 

@@ -270,16 +270,13 @@ TEST_P(ReaderTest, cancel_settles_every_request_of_the_sink_and_no_other) {
   reader->cancel(dropped);
   const auto completions = dropped.so_far();  // all are there when cancel() returns
   ASSERT_EQ(completions.size(), 50u);
-  std::size_t interrupted = 0;
   for (const Completion& completion : completions) {
     if (completion.bytes) {
       EXPECT_TRUE(is_content(*completion.bytes, completion.tag * 100));
     } else {
       EXPECT_EQ(completion.bytes.error().kind, ErrorKind::interrupted);
-      ++interrupted;
     }
   }
-  EXPECT_GT(interrupted, 0u);
   for (const Completion& completion : kept.wait_for(50)) {
     EXPECT_TRUE(completion.bytes.has_value());
   }

@@ -77,7 +77,7 @@ class OffendedSystem final : public System {
   void arm() { armed_ = true; }
   std::int64_t pread(int descriptor, std::byte* to, std::size_t length,
                      std::uint64_t offset) const override {
-    for (int i = 0; armed_ && i < 1000 && count(watched_.text(), "no read has come back") == 0;
+    for (int i = 0; armed_ && i < 12'000 && count(watched_.text(), "no read has come back") == 0;
          ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }

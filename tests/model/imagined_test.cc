@@ -7,6 +7,7 @@
 
 #include "io/make_reader.h"
 #include "model/registry.h"
+#include "store/model_files.h"
 #include "weights/expert_reads.h"
 
 namespace sluice::model {
@@ -89,10 +90,8 @@ TEST(Imagined, RefusesAConfigThatNoMachineCouldListTheExpertsOf) {
   std::ifstream in(golden("k3-config.json"));
   auto config = nlohmann::json::parse(in);
   config["text_config"]["num_experts"] = 65536;
-  const fs::path path = fs::temp_directory_path() / "sluice-imagined-config.json";
-  std::ofstream(path) << config.dump();
-  const auto refused = imagine_architecture(path);
-  fs::remove(path);
+  const store::TempFolder folder;
+  const auto refused = imagine_architecture(folder.write("config.json", config.dump()));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::model_files);
   EXPECT_NE(refused.error().message.find("experts"), std::string::npos) << refused.error().message;

@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "base/buffer.h"
 #include "model/decoder_state.h"
 #include "model/registry.h"
+#include "store/model_files.h"
 
 namespace sluice::model {
 namespace {
@@ -21,11 +21,8 @@ std::unique_ptr<Architecture> imagine_golden(const std::string& name) {
 }
 
 Result<std::unique_ptr<Architecture>> imagine_text(const std::string& text) {
-  const fs::path path = fs::temp_directory_path() / "sluice-window-config.json";
-  std::ofstream(path) << text;
-  auto made = imagine_architecture(path);
-  fs::remove(path);
-  return made;
+  const store::TempFolder folder;
+  return imagine_architecture(folder.write("config.json", text));
 }
 
 TEST(Window, StateDoesNotGrowBeyondIt) {

@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <thread>
+
 namespace sluice::server {
 
 std::vector<TestJson> Answered::events() const {
@@ -132,6 +134,17 @@ Answered post(int port, const std::string& path, const TestJson& body) {
 }
 
 Answered get(int port, const std::string& path) { return ask(port, "GET", path); }
+
+bool is_served_at_last(int port, const std::string& request) {
+  const auto deadline = std::chrono::steady_clock::now() + Client::kPatience;
+  while (std::chrono::steady_clock::now() < deadline) {
+    Client client(port);
+    client.write(request);
+    if (client.read_to_end() && parse_answer(client.received()).status == 200) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
 
 std::string upload(int port, const std::string& content) {
   const std::string body =

@@ -70,6 +70,9 @@ Answered ask(int port, const std::string& method, const std::string& path,
              const std::string& body = {}, const TestHeaders& headers = {});
 Answered post(int port, const std::string& path, const TestJson& body);
 Answered get(int port, const std::string& path);
+/// Whether a request is answered with 200, if whoever is turned away, or hung up on for having been
+/// slow, comes again: on a busy machine anybody may be slow.
+bool is_served_at_last(int port, const std::string& request);
 /// The id of a file for batches with this content.
 std::string upload(int port, const std::string& content);
 

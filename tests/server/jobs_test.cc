@@ -1,19 +1,20 @@
 // Jobs: what was taken is done, once, whatever happens to the process.
 #include <gtest/gtest.h>
 
-#include <filesystem>
+#include <memory>
 #include <thread>
 
+#include "server/asked.h"
 #include "server/client.h"
 #include "server/folder.h"
+#include "server/host.h"
+#include "server/job_runner.h"
 #include "server/job_store.h"
 #include "server/multipart.h"
 #include "server/served.h"
 
 namespace sluice::server {
 namespace {
-
-namespace fs = std::filesystem;
 
 StoredBatch batch_in_progress() {
   StoredBatch batch;
@@ -248,6 +249,7 @@ ServerOptions options_for(const Folder& folder) {
   options.host.engine.ram = std::uint64_t{512} << 20;
   options.port = 0;
   options.state_folder = folder.path();
+  options.host.state_disk = std::uint64_t{256} << 20;  // whatever is free there
   return options;
 }
 
@@ -322,17 +324,19 @@ TEST(AServerWithJobs, DoesBatches) {
   EXPECT_NE(refused.body.find("line 2"), std::string::npos);
 }
 
-/// Asks for an answer in the background that takes a while; its id.
-std::string keep_long_chat(int port, std::size_t tokens = 3000) {
-  // Each job draws with a seed of its own: of none an end token is the likeliest.
-  TestJson bias = TestJson::object();
-  for (int id = 3840; id < 4096; ++id) bias[std::to_string(id)] = -100;
-  const Answered kept = post(port, "/v1/chat/completions",
-                             {{"model", "k3-nano"},
-                              {"messages", {{{"role", "user"}, {"content", "A whale?"}}}},
-                              {"max_tokens", tokens},
-                              {"logit_bias", bias},
-                              {"background", true}});
+/// A request for an answer of so many tokens.
+TestJson long_chat(std::size_t tokens) {
+  return {{"model", "k3-nano"},
+          {"messages", {{{"role", "user"}, {"content", "A whale?"}}}},
+          {"max_tokens", tokens},
+          {"logit_bias", never_ending()}};
+}
+
+/// Asks for such an answer in the background; its id.
+std::string keep_long_chat(int port, std::size_t tokens) {
+  TestJson body = long_chat(tokens);
+  body["background"] = true;
+  const Answered kept = post(port, kChat, body);
   EXPECT_EQ(kept.status, 202) << kept.body;
   return kept.json().value("id", "");
 }
@@ -384,44 +388,63 @@ TEST(AServerWithJobs, KeepsRequestsInTheBackground) {
   EXPECT_EQ(get(server->port(), path).status, 404);
 }
 
-/// Begins a job as often as a process would that is killed each time.
-void begin_and_die(const Folder& folder, int times) {
+constexpr std::size_t kLongTokens = 1000;
+
+/// Keeps a job in the folder, and begins it as often as a process would that is killed each time.
+void begin_and_die(const Folder& folder, const std::string& id, int times) {
+  StoredJob job;
+  job.id = id;
+  job.endpoint = kChat;
+  job.body = long_chat(kLongTokens).dump();
   for (int i = 0; i < times; ++i) {
     const auto store = std::move(*JobStore::open(folder.path()));
+    if (i == 0) {
+      ASSERT_TRUE(store->add_job(job));
+    }
     ASSERT_TRUE((*store->begin_next()).has_value());
   }
 }
 
+/// What such a process had written of the job's answer: at least the first tokens of it.
+void leave_checkpoint(const Folder& folder, const std::string& id) {
+  HostOptions options = options_for(folder).host;
+  options.state_folder = folder.path() / "states";
+  const auto host = std::move(*Host::start(options));
+  auto asked = read_asked(kChat, long_chat(kLongTokens), host->model(), id, seed_of(id));
+  ASSERT_TRUE(asked) << asked.error().message;
+  Generation& plan = asked->generation;
+  plan.key = host->model().key_of(seed_of(id), 0);
+  plan.choices = 2;  // the end of the first of several is written, should the drive be that slow
+  const auto task = std::make_shared<Task>(id, "jobs", plan);
+  ASSERT_TRUE(host->worker().submit(task));
+  for (bool ends = false; !ends && host->worker().progress(plan.key) == 0;) {
+    const auto event = task->next(std::chrono::milliseconds(1));
+    ends =
+        event && (event->kind == TaskEvent::Kind::done || event->kind == TaskEvent::Kind::failed);
+  }
+}
+
+/// Tokens whose time since the one before was measured: those that this server computed itself.
+std::size_t computed(int port) {
+  const std::string metrics = get(port, "/metrics").body;
+  const std::string name = "\nsluice_inter_token_seconds_count ";
+  return std::stoul(metrics.substr(metrics.find(name) + name.size()));
+}
+
 TEST(AServerWithJobs, SetsAsideOnlyWhatDoesNotComeOn) {
+  const std::string path = std::string(kChat) + "/chatcmpl-";
   const Folder folder;
-  std::string path;
+  begin_and_die(folder, "1", 30);
+  leave_checkpoint(folder, "1");
   {
     const auto server = std::move(*Server::start(options_for(folder)));
-    path = "/v1/chat/completions/" + keep_long_chat(server->port());
-    const auto has_checkpoint = [&] {
-      for (const auto& entry : fs::directory_iterator(folder.path() / "states")) {
-        if (entry.path().filename().string().find("answer") != std::string::npos) return true;
-      }
-      return false;
-    };
-    for (int i = 0; i < 12000 && !has_checkpoint(); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    ASSERT_TRUE(has_checkpoint());
-    ASSERT_EQ(get(server->port(), path).json()["status"], "in_progress");
-  }
-  begin_and_die(folder, 30);
-  {
-    const auto server = std::move(*Server::start(options_for(folder)));
-    EXPECT_EQ(wait_for_end(server->port(), path)["status"], "completed")
+    EXPECT_EQ(wait_for_end(server->port(), path + "1")["status"], "completed")
         << "it had come on since it was first begun";
-    path = "/v1/chat/completions/" + keep_long_chat(server->port());
+    EXPECT_LE(computed(server->port()), kLongTokens - 64) << "and goes on from there";
   }
-  // Nothing that could show progress is left of this one.
-  fs::remove_all(folder.path() / "states");
-  begin_and_die(folder, 30);
+  begin_and_die(folder, "2", 30);  // nothing shows progress of this one
   const auto server = std::move(*Server::start(options_for(folder)));
-  const TestJson failed = wait_for_end(server->port(), path);
+  const TestJson failed = wait_for_end(server->port(), path + "2");
   EXPECT_EQ(failed["status"], "failed") << failed;
   EXPECT_NE(failed.dump().find("too_many_attempts"), std::string::npos) << failed;
 }

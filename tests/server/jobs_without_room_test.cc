@@ -80,7 +80,7 @@ TestJson answer_after_failure(const Folder& folder) {
   EXPECT_TRUE(told.wait_for("no room"));
   upload(server->port(), "{}\n");
   TestJson json;
-  for (int i = 0; i < 2'000; ++i) {
+  for (int i = 0; i < 20'000; ++i) {
     json = get(server->port(), "/v1/chat/completions/chatcmpl-1").json();
     if (json["status"] != "in_progress" && json["status"] != "queued") return json;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -23,6 +23,26 @@ TEST(AServerThatEnds, DoesNotSayThatItsQueueIsFull) {
   EXPECT_EQ(answer.json()["error"]["message"], "the server is shutting down");
 }
 
+// They are told before its connections end, for which it has a second: here they have all the time.
+TEST(AServerThatEnds, TellsItsClients) {
+  const auto host = std::move(*Host::start(options_for_tests().host));
+  Parsing parsing(20'000);
+  Service service(host->model(), host->worker(), host->metrics(), {}, nullptr, parsing);
+  HttpOptions options;
+  options.port = 0;
+  options.limits = options_for_tests().limits;
+  const auto http = std::move(*HttpServer::start(options, service));
+  LongRequest running(http->port());
+  Client waiting(http->port());
+  waiting.write(wire("POST", "/v1/completions", complete(kPrompt).dump()));
+  while (get(http->port(), "/v1/status").json()["queued"] != 1) continue;
+  host->worker().stop();
+  EXPECT_TRUE(waiting.read_to_end());
+  EXPECT_EQ(parse_answer(waiting.received()).status, 503);
+  EXPECT_TRUE(running.client().read_to_end());
+  EXPECT_NE(running.client().received().find("shutting down"), std::string::npos);
+}
+
 TEST(ARequest, IsDrawnAnewUnlessItHasASeedOrIsGreedy) {
   Generation drawn, greedy;
   greedy.sampling.temperature = 0;

@@ -3,16 +3,11 @@
 #include <thread>
 
 namespace sluice::server {
-namespace {
-
-/// No end token is ever the likeliest.
 TestJson never_ending() {
   TestJson bias = TestJson::object();
   for (int id = 3840; id < 4096; ++id) bias[std::to_string(id)] = -100;
   return bias;
 }
-
-}  // namespace
 
 ServerOptions options_for_tests() {
   ServerOptions options;
@@ -22,8 +17,7 @@ ServerOptions options_for_tests() {
   options.host.engine.ram = std::uint64_t{512} << 20;
   options.port = 0;
   options.host.queue = 2;
-  options.limits.head = std::chrono::milliseconds(1000);
-  options.limits.body = std::chrono::milliseconds(1000);
+  options.limits.head = options.limits.body = options.limits.write = std::chrono::hours(1);
   return options;
 }
 
@@ -50,19 +44,25 @@ TestJson complete(const std::string& prompt, const TestJson& more) {
 }
 
 LongRequest::LongRequest(int port) : client_(port) {
-  const TestJson body =
-      complete(kPrompt, {{"max_tokens", 4000}, {"stream", true}, {"logit_bias", never_ending()}});
+  TestJson body = complete(
+      kPrompt, {{"max_tokens", 4000}, {"n", 16}, {"stream", true}, {"logit_bias", never_ending()}});
+  body["prompt"] = std::vector<std::string>(128, kPrompt);  // no machine is done with it in time
   client_.write(wire("POST", "/v1/completions", body.dump()));
   EXPECT_TRUE(client_.wait_for("data: "));
 }
 
 void wait_until_idle(int port) {
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < 20'000; ++i) {
     const TestJson status = get(port, "/v1/status").json();
     if (status["phase"] == "idle" && status["queued"] == 0) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   ADD_FAILURE() << "the engine still works";
+}
+
+std::size_t tokens_so_far(const TestJson& request) {
+  return request["choice"].get<std::size_t>() * request["max_tokens"].get<std::size_t>() +
+         request["tokens"].get<std::size_t>();
 }
 
 std::string text_of(const Answered& answer) {

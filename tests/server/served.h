@@ -15,7 +15,8 @@ namespace sluice::server {
 inline const std::string kNano = SLUICE_SOURCE_DIR "/models/k3-nano";
 inline constexpr const char* kChat = "/v1/chat/completions";
 
-/// One thread, a queue of two, and short patience with clients.
+/// One thread, a queue of two, and endless patience with clients: a busy machine makes any of them
+/// slow.
 ServerOptions options_for_tests();
 
 std::unique_ptr<Server> start(const ServerOptions& options);
@@ -38,6 +39,9 @@ class WithServer : public ::testing::Test {
 TestJson chat(const std::string& text, const TestJson& more = TestJson::object());
 TestJson complete(const std::string& prompt, const TestJson& more = TestJson::object());
 
+/// A logit_bias with which no answer ends before its last token.
+TestJson never_ending();
+
 inline const std::string kPrompt = "It was on a dreary night of November, that I beheld";
 
 /// Of an answer to a completion.
@@ -46,7 +50,7 @@ std::string text_of(const Answered& answer);
 /// Of an answer: how many of its prompt's tokens were not computed again.
 std::size_t cached(const TestJson& answer);
 
-/// A request that takes long: it is running when this returns, and is given up with the client.
+/// A request that takes hours: it is running when this returns, and is given up with the client.
 class LongRequest {
  public:
   explicit LongRequest(int port);
@@ -55,6 +59,9 @@ class LongRequest {
  private:
   Client client_;
 };
+
+/// Of a running LongRequest, as /v1/status has it: what was written in all its answers.
+std::size_t tokens_so_far(const TestJson& request);
 
 /// Waits until the engine does nothing.
 void wait_until_idle(int port);

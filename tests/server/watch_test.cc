@@ -1,9 +1,11 @@
 // The page, and what it watches.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "server/served.h"
+#include "weights/expert_activity.h"
 
 namespace sluice::server {
 namespace {
@@ -60,9 +62,18 @@ std::vector<std::uint32_t> words(const Answered& answer) {
   return words;
 }
 
+/// Whether the reads of an expert are under way.
+bool any_is_read(const std::vector<std::uint32_t>& words) {
+  return std::any_of(words.begin() + 4, words.end(), [](std::uint32_t cell) {
+    return (cell & weights::ExpertActivity::kReading) != 0;
+  });
+}
+
 TEST_F(ThePage, SeesWhichExpertsAreUsed) {
   post(port(), "/v1/completions", complete(kPrompt));
-  const std::vector<std::uint32_t> all = words(get(port(), "/v1/experts"));
+  wait_until_idle(port());
+  std::vector<std::uint32_t> all = words(get(port(), "/v1/experts"));
+  while (any_is_read(all)) all = words(get(port(), "/v1/experts"));  // what was guessed comes late
   ASSERT_GT(all.size(), 4u);
   EXPECT_EQ(all[0], 9u);
   EXPECT_EQ(all[1], 96u);
@@ -91,7 +102,7 @@ TEST_F(ThePage, SeesTheMachineAtWork) {
     EXPECT_EQ(status["phase"], "decode");
     EXPECT_EQ(status["layers"], 9);
     EXPECT_EQ(status["request"]["max_tokens"], 4000);
-    EXPECT_GT(status["request"]["tokens"], 0);
+    EXPECT_GT(tokens_so_far(status["request"]), 0u);
     EXPECT_EQ(status["experts"]["count"], 8 * 96);
     EXPECT_GT(status["experts"]["hits"].get<int>() + status["experts"]["misses"].get<int>(), 0);
     ASSERT_EQ(status["drives"].size(), 1u);
