@@ -24,4 +24,21 @@ constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
+/// More than any machine has. Sums of a few of these still fit into 64 bits.
+inline constexpr std::uint64_t kTooManyBytes = std::uint64_t{1} << 58;
+
+/// A product of sizes, kTooManyBytes at most: for models whose configuration asks for more.
+constexpr std::uint64_t capped_product(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product) || product > kTooManyBytes) return kTooManyBytes;
+  return product;
+}
+
+/// Likewise a sum.
+constexpr std::uint64_t capped_sum(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum) || sum > kTooManyBytes) return kTooManyBytes;
+  return sum;
+}
+
 }  // namespace sluice

@@ -52,7 +52,7 @@ FixedNeeds needs_for(const EngineOptions& options, const model::Architecture& ar
   }
   needs.thread_stacks = thread_stacks;
   needs.vectors = Buffer::charge_for(architecture.blueprint().vector_floats * sizeof(float));
-  needs.state = options.sequences * architecture.state_bytes(options.context);
+  needs.state = capped_product(options.sequences, architecture.state_bytes(options.context));
   needs.activations =
       architecture.activation_bytes(limits_for(options, chunk, adapters.rank), threads);
   needs.adapters = std::min(options.adapter_ram.value_or(adapters.largest), adapters.all);

@@ -101,6 +101,7 @@ PieceResult DirectFile::read(std::uint64_t offset, std::byte* to, std::uint64_t 
 }
 
 void DirectFile::drop_cache(std::uint64_t offset, std::uint64_t length) const {
+  if (length == 0) return;  // which the system would take for the rest of the file
   const std::uint64_t start = offset / kRoomAlignment * kRoomAlignment;
   options_.system->drop_cache(file_.descriptor(), start,
                               round_up(offset + length, kRoomAlignment) - start);

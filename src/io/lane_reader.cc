@@ -48,11 +48,12 @@ std::vector<Lane*> LaneReader::lanes() const {
 }
 
 void LaneReader::submit(std::span<const ReadRequest> requests) {
+  const std::vector<Lane*> all = lanes();  // before anything is asked for: it may find no memory
   for (const ReadRequest& request : requests) {
     OpenFile& file = files_[request.extent.file];
     lane_of(file.drive).queue().push(request, file);
   }
-  for (Lane* lane : lanes()) lane->wake();
+  for (Lane* lane : all) lane->wake();
 }
 
 void LaneReader::promote(const CompletionSink& sink, std::uint64_t tag) {

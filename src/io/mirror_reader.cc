@@ -208,9 +208,9 @@ void MirrorReader::launch(const ReadRequest& request) {
   SLUICE_CHECK(request.extent.file < files_.size() && request.sink != nullptr);
   const auto flight =
       std::make_shared<Flight>(*this, next_number_++, request, *files_[request.extent.file]);
-  flights_.emplace(flight->number, flight);
   MirrorQueue::Parts parts = cut(*flight);
   flight->parts_left = parts.size();
+  flights_.emplace(flight->number, flight);
   if (flight->file.copies.size() == 1) {
     hand_to_inner(*flight, queue_.begin(parts.front(), Clock::now()));
   } else {
@@ -270,7 +270,8 @@ void MirrorReader::take_failure(Flight& flight, MirrorPart& part, Error error,
     if (complained_.size() <= drive) complained_.resize(drive + 1);
     const bool first = !complained_[drive];
     complained_[drive] = true;
-    if (first) warning = fmt::format("{} Trying another copy.", error.message);
+    const bool goes_on = !flight.dropped && MirrorQueue::can_retry(part);
+    if (first) warning = error.message + (goes_on ? " Trying another copy." : "");
     if (left_alone) {
       warning += fmt::format(
           "{}{}: {} reads in a row failed; from now on this drive is left alone where there is "
@@ -278,7 +279,7 @@ void MirrorReader::take_failure(Flight& flight, MirrorPart& part, Error error,
           first ? "\n" : "", part.at().folder, MirrorQueue::kFailures);
     }
     flight.losses += (flight.losses.empty() ? "" : "\n") + error.message;
-    if (!flight.dropped && MirrorQueue::can_retry(part)) {
+    if (goes_on) {
       part.priority = flight.asked.priority;  // it may have been promoted meanwhile
       return queue_.retry(part);
     }

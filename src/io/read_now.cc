@@ -10,6 +10,13 @@ namespace {
 
 class OneCompletion final : public CompletionSink {
  public:
+  explicit OneCompletion(Reader& reader) : reader_(reader) {}
+  ~OneCompletion() {
+    if (!has_arrived()) reader_.cancel(*this);  // an exception: nothing may come here any more
+  }
+  OneCompletion(const OneCompletion&) = delete;
+  OneCompletion& operator=(const OneCompletion&) = delete;
+
   void complete(Completion completion) noexcept override {
     // Notified under the lock: the waiter ends this object's life as soon as it can.
     const std::scoped_lock lock(mutex_);
@@ -24,6 +31,12 @@ class OneCompletion final : public CompletionSink {
   }
 
  private:
+  bool has_arrived() {
+    const std::scoped_lock lock(mutex_);
+    return completion_.has_value();
+  }
+
+  Reader& reader_;
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::optional<Completion> completion_;
@@ -33,7 +46,7 @@ class OneCompletion final : public CompletionSink {
 
 Result<std::span<const std::byte>> read_now(Reader& reader, Extent extent,
                                             std::span<std::byte> room, Purpose purpose) {
-  OneCompletion sink;
+  OneCompletion sink(reader);
   const ReadRequest request{.extent = extent, .room = room, .purpose = purpose, .sink = &sink};
   reader.submit({&request, 1});
   return sink.wait().bytes;

@@ -140,9 +140,21 @@ Status Decoder::embed(const Pass& pass) {
                               scratch_.sum + rows_.segments[i].first * parts_.shape.hidden));
   }
   embedding_wait_s_ += seconds_since(start);
-  if (!kernels::all_finite(scratch_.sum, floats())) {
-    return fail(ErrorKind::number,
-                "the embedding of one of the tokens is not finite; the weights are damaged");
+  return check_embeddings(pass);
+}
+
+Status Decoder::check_embeddings(const Pass& pass) const {
+  const float* row = scratch_.sum;
+  for (const Segment& segment : pass.segments) {
+    for (const std::int32_t token : segment.tokens) {
+      if (!kernels::all_finite(row, parts_.shape.hidden)) {
+        return fail(ErrorKind::number,
+                    "the embedding of token {} holds a number that is NaN or infinite; the weights "
+                    "are damaged: check the file, or download its shard again",
+                    token);
+      }
+      row += parts_.shape.hidden;
+    }
   }
   return {};
 }

@@ -112,6 +112,7 @@ class Decoder : public Network {
  private:
   Result<std::span<const float>> run_admitted(const Pass& pass);
   Status embed(const Pass& pass);
+  Status check_embeddings(const Pass& pass) const;
   Status run_layers(const Pass& pass);
   Result<std::span<const float>> head();
 

@@ -10,7 +10,8 @@ namespace {
 std::uint64_t bytes_of(const LayerState& layer, std::size_t context) {
   const std::uint64_t row = kernels::cached_row_bytes(layer.format, layer.width);
   const std::uint64_t rows = LayerCaches::rows_for(layer.window, context);
-  return layer.fixed * sizeof(float) + round_up(layer.caches * rows * row, sizeof(float));
+  const std::uint64_t caches = capped_product(capped_product(layer.caches, rows), row);
+  return capped_sum(layer.fixed * sizeof(float), round_up(caches, sizeof(float)));
 }
 
 /// `count` positions of a cache from `first` on: two pieces where its ring ends between them.
@@ -29,7 +30,7 @@ void visit_positions(const LayerCaches& caches, std::size_t cache, std::size_t f
 
 std::uint64_t DecoderState::bytes(std::span<const LayerState> layers, std::size_t context) {
   std::uint64_t bytes = 0;
-  for (const LayerState& layer : layers) bytes += bytes_of(layer, context);
+  for (const LayerState& layer : layers) bytes = capped_sum(bytes, bytes_of(layer, context));
   return bytes;
 }
 

@@ -238,6 +238,8 @@ Status run_split_heads(HeadsPass& heads, std::size_t positions) {
           config.absorbed_width());
     });
   }));
+  if (!kernels::all_finite(heads.scratch.absorbed, positions * config.absorbed_width()))
+    return heads.executor.bad_product(k_b, "tensor");
   return heads.executor.for_each_tile(v_b, [&](const weights::Tile& tile) {
     heads.executor.parallel(tile.rows / config.value, [&](std::size_t index, int worker) {
       const HeadRoom room(config, heads.scratch.context, heads.worker_room(worker));
@@ -281,7 +283,7 @@ Status run_mla(const MlaWeights& weights, const MlaConfig& config, const VectorT
   HeadsPass heads = {weights, config, executor, scratch, pass};
   SLUICE_TRY(config.split ? run_split_heads(heads, x.positions()) : run_heads(heads));
   if (!heads.finite)
-    return executor.bad_product(config.split ? weights.k_b : weights.kv_b, "tensor");
+    return executor.bad_product(config.split ? weights.v_b : weights.kv_b, "tensor");
 
   const std::size_t floats = x.positions() * config.output_width();
   if (config.output_gate) {

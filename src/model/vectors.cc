@@ -19,6 +19,11 @@ constexpr std::size_t kBatch = 16;
 class Batch final : public io::CompletionSink {
  public:
   explicit Batch(io::Reader& reader) : reader_(reader) {}
+  ~Batch() {
+    if (!is_whole()) reader_.cancel(*this);  // an exception: nothing may come here any more
+  }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
 
   /// Reads all extents, each into its own part of `room`; returns their bytes by index.
   Result<std::span<const std::span<const std::byte>>> read(std::span<const io::Extent> extents,
@@ -52,6 +57,11 @@ class Batch final : public io::CompletionSink {
   }
 
  private:
+  bool is_whole() {
+    const std::scoped_lock lock(mutex_);
+    return left_ == 0;
+  }
+
   io::Reader& reader_;
   std::mutex mutex_;
   std::condition_variable done_;

@@ -36,6 +36,15 @@ TEST(Size, FormatsThreeFigures) {
   EXPECT_EQ(format_size(std::uint64_t{250} << 20), "250 MiB");
 }
 
+TEST(Size, ProductsAndSumsBeyondAnyMachineStayBeyondIt) {
+  EXPECT_EQ(capped_product(3, 5), 15u);
+  EXPECT_EQ(capped_sum(3, 5), 8u);
+  EXPECT_EQ(capped_product(std::uint64_t{1} << 40, std::uint64_t{1} << 24), kTooManyBytes);
+  EXPECT_EQ(capped_product(std::uint64_t{1} << 40, std::uint64_t{1} << 20), kTooManyBytes);
+  EXPECT_EQ(capped_sum(kTooManyBytes, 1), kTooManyBytes);
+  EXPECT_EQ(capped_sum(~std::uint64_t{0}, 2), kTooManyBytes);
+}
+
 TEST(Ledger, RefusesWhatDoesNotFitAndNamesIt) {
   MemoryLedger ledger(std::uint64_t{10} << 20);
   ASSERT_TRUE(ledger.charge(Tenant::ring, 6 << 20));

@@ -143,7 +143,19 @@ TEST(BadModel, Promise6AnInfiniteEmbeddingIsNamed) {
     make_infinite(bytes, bytes.size() / 2, true);
   });
   const std::string message = complaint(copy, ErrorKind::number);
-  EXPECT_NE(message.find("the embedding"), std::string::npos) << message;
+  EXPECT_NE(message.find("the embedding of token "), std::string::npos) << message;
+}
+
+TEST(BadModel, Promise6OfHeadsInTwoPartsTheDamagedOneIsNamed) {
+  for (const std::string tensor : {"blk.1.attn_k_b.weight", "blk.1.attn_v_b.weight"}) {
+    const CheckpointCopy copy("gguf-deepseek-tiny");
+    copy.change_tensor(tensor, [](std::vector<char>& bytes) {
+      bytes[0] = '\0';  // the scale of the first block, as float16: infinite
+      bytes[1] = '\x7c';
+    });
+    const std::string message = complaint(copy, ErrorKind::number);
+    EXPECT_NE(message.find(tensor), std::string::npos) << message;
+  }
 }
 
 TEST(BadModel, Promise6ANanInOneExpertOfAMixtureNamesIt) {
