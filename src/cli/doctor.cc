@@ -1,7 +1,10 @@
 // sluice doctor: what this machine offers, what is missing, and what to change.
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 
 #include "base/size.h"
 #include "cli/command.h"
@@ -18,6 +21,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kSlowDrive = 1e9;
 
+/// Of these the files are in memory.
+constexpr std::array<std::string_view, 3> kMemoryFileSystems = {"tmpfs", "ramfs", "devtmpfs"};
+
 /// A drive with what was tried on it.
 struct Examined {
   engine::Volume volume;
@@ -28,6 +34,7 @@ struct Examined {
 };
 
 Result<Examined> examine(const fs::path& path, bool measure) {
+  SLUICE_TRY(engine::TrialFiles::check(path));
   Examined drive;
   SLUICE_ASSIGN(drive.volume, engine::look_at_volume(path));
   constexpr std::uint64_t kSmall = std::uint64_t{4} << 20;  // enough to try one block
@@ -53,6 +60,11 @@ std::vector<std::string> advice_for(const Examined& drive) {
   std::vector<std::string> advice;
   const std::string name = drive.volume.path.string();
   if (!drive.failure.empty()) advice.push_back(drive.failure);
+  if (std::ranges::find(kMemoryFileSystems, drive.volume.file_system) != kMemoryFileSystems.end()) {
+    advice.push_back(fmt::format(
+        "{}: {} is memory, no drive: what lies there takes from what the model may have", name,
+        drive.volume.file_system));
+  }
   if (drive.is_tried && !drive.direct_refusal.empty()) {
     advice.push_back(fmt::format(
         "{}: {} refuses direct I/O ({}), so reads go through the page cache: keep the model on "
@@ -73,6 +85,7 @@ Json json_of(const engine::Machine& machine) {
   return {{"system", machine.system},
           {"processor", machine.processor},
           {"kernels", machine.kernels},
+          {"instruction_sets", machine.instruction_sets},
           {"cores", machine.cores},
           {"usable_cores", machine.usable},
           {"core_quota", or_null(machine.core_quota)},
@@ -116,9 +129,10 @@ std::string limit_text(const std::optional<std::uint64_t>& limit, bool is_size) 
 
 std::string text_of(const engine::Machine& machine) {
   std::string text = line("system", machine.system);
-  text += line("processor", fmt::format("{}{} of {} cores usable; kernels run on {}",
+  text += line("processor", fmt::format("{}{} of {} cores usable; kernels run on {} (it has {})",
                                         machine.processor.empty() ? "" : machine.processor + ", ",
-                                        machine.usable, machine.cores, machine.kernels));
+                                        machine.usable, machine.cores, machine.kernels,
+                                        fmt::join(machine.instruction_sets, ", ")));
   if (machine.core_quota) {
     text += line("", fmt::format("the control group allows {:.1f} cores", *machine.core_quota));
   }

@@ -1,5 +1,6 @@
 // sluice plan: what a machine will do with a model, before anything is downloaded.
 #include <malloc.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <charconv>
@@ -114,6 +115,12 @@ Result<std::optional<double>> parse_speed(const std::string& text) {
   return fail(ErrorKind::usage, "--drive: {}: expected 0.001 to 10000 GB/s, or a path", text);
 }
 
+/// The number of the device that a file or folder lies on.
+std::uint64_t device_of(const fs::path& path) {
+  struct stat facts {};
+  return ::stat(path.c_str(), &facts) == 0 ? facts.st_dev : 0;
+}
+
 class Plan final : public Command {
  public:
   explicit Plan(CLI::App& app) {
@@ -194,14 +201,23 @@ class Plan final : public Command {
       if (!profile) return fail(ErrorKind::usage, "--profile: {}", profile.error().message);
       profile_ = *profile;
     }
+    return parse_drives();
+  }
+
+  Status parse_drives() {
+    std::map<std::uint64_t, std::string> seen;  // by device
     for (const std::string& text : options_.drives) {
       SLUICE_ASSIGN(const auto speed, parse_speed(text));
-      std::error_code ignored;
-      if (!speed && !fs::exists(text, ignored)) {
-        return fail(ErrorKind::usage,
-                    "--drive: {}: neither a speed in GB/s nor a file or folder that is there",
-                    text);
+      if (speed) continue;
+      if (const Status can_be = engine::TrialFiles::check(text); !can_be) {
+        return fail(ErrorKind::usage, "--drive: {} (and this is no speed in GB/s)",
+                    can_be.error().message);
       }
+      const auto [at, is_new] = seen.emplace(device_of(text), text);
+      if (is_new) continue;
+      return fail(ErrorKind::usage,
+                  "--drive: {} lies on the same drive as {}; their speeds do not add up", text,
+                  at->second);
     }
     return {};
   }
@@ -261,12 +277,32 @@ class Plan final : public Command {
       }
       return {};
     }
-    std::vector<fs::path> paths;
-    for (const store::ShardFile& file : facts.files) paths.push_back(file.path);
-    const engine::TrialFiles files = engine::TrialFiles::among(paths);
-    if (!files.paths().empty()) return measure(facts.folder.string(), files);
+    SLUICE_TRY(measure_own_drives(facts));
+    if (!report_.drives.empty()) return {};
     report_.drives.push_back({"an NVMe drive", kAssumedDrive,
                               "assumed, as there are no large files to measure; see --drive"});
+    return {};
+  }
+
+  /// Those that the model lies on. Without copies what a run reads comes now from one, now from
+  /// another; with copies, from all of them at once.
+  Status measure_own_drives(const ModelFacts& facts) {
+    std::map<std::uint64_t, std::vector<fs::path>> files_by_drive;
+    const bool is_mirrored = std::ranges::any_of(
+        facts.files, [](const store::ShardFile& file) { return !file.copies.empty(); });
+    const auto note = [&](const fs::path& path) {
+      files_by_drive[is_mirrored ? device_of(path) : 0].push_back(path);
+    };
+    for (const store::ShardFile& file : facts.files) {
+      note(file.path);
+      for (const fs::path& copy : file.copies) note(copy);
+    }
+    for (const auto& [device, paths] : files_by_drive) {
+      const engine::TrialFiles files = engine::TrialFiles::among(paths);
+      if (files.paths().empty()) continue;
+      const fs::path folder = is_mirrored ? paths.front().parent_path() : facts.folder;
+      SLUICE_TRY(measure(folder.string(), files));
+    }
     return {};
   }
 

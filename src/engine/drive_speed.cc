@@ -153,13 +153,22 @@ TrialFiles TrialFiles::among(const std::vector<fs::path>& files) {
   return found;
 }
 
-Result<TrialFiles> TrialFiles::find(const fs::path& path, std::uint64_t temporary_bytes) {
+Status TrialFiles::check(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {
     return fail(ErrorKind::usage, "{}: there is no such file or folder", path.string());
   }
-  const bool is_folder = fs::is_directory(status);
+  if (fs::is_directory(status) || fs::is_regular_file(status)) return {};
+  return fail(ErrorKind::usage,
+              "{}: neither a file nor a folder; to measure a drive, give a folder on it",
+              path.string());
+}
+
+Result<TrialFiles> TrialFiles::find(const fs::path& path, std::uint64_t temporary_bytes) {
+  SLUICE_TRY(check(path));
+  std::error_code error;
+  const bool is_folder = fs::is_directory(path, error);
   std::vector<fs::path> candidates;
   if (is_folder) {
     for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {

@@ -16,10 +16,13 @@ class TrialFiles {
  public:
   /// `path` is a file, or a folder with files: those that are large enough to say something. Where
   /// there are none, a temporary file of `temporary_bytes` is written into the folder; it has no
-  /// name, so nothing of it is left whatever happens. Fails with ErrorKind::usage when there is no
-  /// such path, ErrorKind::drive when the temporary file cannot be written.
+  /// name, so nothing of it is left whatever happens. Fails as check() does, or with
+  /// ErrorKind::drive when the temporary file cannot be written.
   static Result<TrialFiles> find(const std::filesystem::path& path,
                                  std::uint64_t temporary_bytes = std::uint64_t{256} << 20);
+  /// Fails with ErrorKind::usage when there is no such path, or when it is neither a file nor a
+  /// folder: what lies beside a device (/dev/nvme0n1) is in memory, not on it.
+  static Status check(const std::filesystem::path& path);
   /// Of these files those that are large enough and have data: not the holes of sparse ones.
   static TrialFiles among(const std::vector<std::filesystem::path>& files);
 

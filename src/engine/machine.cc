@@ -169,6 +169,7 @@ Machine look_at_machine() {
   machine.system = system_name();
   machine.processor = value_of("/proc/cpuinfo", "model name");
   machine.kernels = kernels::simd_target();
+  machine.instruction_sets = kernels::instruction_sets();
   machine.cores = std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
   machine.usable = usable_cores();
   machine.core_quota = core_quota();

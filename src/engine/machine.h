@@ -18,9 +18,10 @@ struct Machine {
   std::string system;     ///< "Linux 6.1.0 x86_64"
   std::string processor;  ///< its name, or empty
   std::string kernels;    ///< instruction set that the kernels run on: "AVX3", "NEON", ...
-  int cores = 1;          ///< that are online
-  int usable = 1;         ///< usable_cores()
-  std::optional<double> core_quota;  ///< of the control group, in cores
+  std::vector<std::string> instruction_sets;  ///< of vectors, that it has: the best first
+  int cores = 1;                              ///< that are online
+  int usable = 1;                             ///< usable_cores()
+  std::optional<double> core_quota;           ///< of the control group, in cores
   std::uint64_t memory_bytes = 0;
   std::uint64_t available_bytes = 0;          ///< to this process
   std::optional<std::uint64_t> memory_limit;  ///< of the control group

@@ -16,12 +16,12 @@ Status check(const ReaderOptions& options) {
                 kMaxThreads);
   }
   if (options.queue_depth < 0 || options.queue_depth > kMaxQueueDepth) {
-    return fail(ErrorKind::usage, "a queue depth of {}: expected 1 to {}", options.queue_depth,
+    return fail(ErrorKind::usage, "--queue-depth {}: expected 1 to {}", options.queue_depth,
                 kMaxQueueDepth);
   }
   if (options.piece_bytes == 0 || options.piece_bytes % kRoomAlignment != 0) {
-    return fail(ErrorKind::usage, "a read size of {} bytes: expected a multiple of {}",
-                options.piece_bytes, kRoomAlignment);
+    return fail(ErrorKind::usage, "--read-size {}: expected a multiple of {}", options.piece_bytes,
+                kRoomAlignment);
   }
   if (options.max_call_bytes == 0 || options.max_call_bytes % kRoomAlignment != 0) {
     return fail(ErrorKind::usage, "{} bytes per system call: expected a multiple of {}",

@@ -17,11 +17,16 @@
 #define SLUICE_UNROLL(count) HWY_UNROLL(count)
 #endif
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace sluice::kernels {
 
 /// Name of the instruction set that the kernels run on: "AVX3", "AVX2", "NEON", ...
 std::string_view simd_target();
+
+/// Names of all that the processor has, compiled for or not, the best first.
+std::vector<std::string> instruction_sets();
 
 }  // namespace sluice::kernels

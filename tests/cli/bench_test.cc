@@ -75,6 +75,7 @@ TEST(DoctorCommand, DescribesMachineAndDrives) {
   EXPECT_GE(machine.at("usable_cores"), 1);
   EXPECT_GT(machine.at("memory_bytes"), 0u);
   EXPECT_NE(machine.at("kernels"), "");
+  EXPECT_FALSE(machine.at("instruction_sets").empty());
   // Whether it works or not, one says why it does not and the other does not.
   EXPECT_EQ(machine.at("io_uring").get<bool>(),
             machine.at("io_uring_refusal").get<std::string>().empty());

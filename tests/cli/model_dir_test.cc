@@ -79,7 +79,7 @@ TEST(ModelDir, InfoSaysWhereTheFilesAndTheirCopiesLie) {
 TEST(ModelDir, AReadSizeThatIsNoMultipleOfABlockIsRefused) {
   const Finished run = run_program(run_with(kTiny, {"--read-size", "5000"}));
   EXPECT_EQ(run.exit_code, 2) << run.err;
-  EXPECT_NE(run.err.find("read size"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("--read-size 5000"), std::string::npos) << run.err;
 }
 
 }  // namespace

@@ -112,6 +112,7 @@ TEST(PlanCommand, WrongFlagsAreRefusedByName) {
                                              {"--drive", "-3"},
                                              {"--drive", "/no/such/path"},
                                              {"--drive", "nan"},
+                                             {"--drive", "/dev/null"},
                                              {"--context", "0"},
                                              {"--prompt", "x"},
                                              {"--profile", "toaster"}}) {
@@ -120,6 +121,14 @@ TEST(PlanCommand, WrongFlagsAreRefusedByName) {
     EXPECT_NE(finished.err.find(flag[0]), std::string::npos) << finished.err;
   }
   EXPECT_EQ(run_program({"plan"}).exit_code, 2);
+}
+
+TEST(PlanCommand, ADriveCountsOnce) {
+  const Finished finished =
+      run_program({"plan", kConfig, "--drive", kNano, "--drive", kNano + "/config.json"});
+  EXPECT_EQ(finished.exit_code, 2) << finished.out;
+  EXPECT_NE(finished.err.find("lies on the same drive as " + kNano), std::string::npos)
+      << finished.err;
 }
 
 TEST(PlanCommand, ModelsThatAreNoneAreRefused) {

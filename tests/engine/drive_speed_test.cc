@@ -57,6 +57,9 @@ TEST_F(DriveSpeedTest, SaysWhatIsWrong) {
   const auto missing = TrialFiles::find(folder_ / "nothing");
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().kind, ErrorKind::usage);
+  const auto device = TrialFiles::find("/dev/null");  // beside it lies memory
+  ASSERT_FALSE(device);
+  EXPECT_EQ(device.error().kind, ErrorKind::usage);
   const auto sealed = TrialFiles::find("/proc/sys/kernel", kMiB);
   ASSERT_FALSE(sealed);
   EXPECT_EQ(sealed.error().kind, ErrorKind::drive);
