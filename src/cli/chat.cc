@@ -130,7 +130,10 @@ class Dialogue {
     const auto generated = generate(ids, text, view, written);
     Interrupts::watch();  // a Ctrl-C until here was meant for this answer
     text.finish(!generated || engine::is_cut(*generated));
-    view.finish(!written.empty());
+    using engine::FinishReason;
+    const bool is_whole = generated && (*generated == FinishReason::end_of_turn ||
+                                        *generated == FinishReason::stopped);
+    view.finish(is_whole || view.has_response());  // where there is no answer, no line of it
     SLUICE_TRY(view.status());
     return conclude(generated, written, view);
   }

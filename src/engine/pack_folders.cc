@@ -61,8 +61,8 @@ Result<std::vector<fs::path>> make_pack_folders(const std::vector<fs::path>& fol
                   folder.string());
     }
     if (error) {
-      return fail(ErrorKind::drive, "{}: the folder cannot be made: {}", folder.string(),
-                  error.message());
+      return fail(io::kind_of_refused_place(error.value()), "{}: the folder cannot be made: {}",
+                  folder.string(), error.message());
     }
     made.push_back(std::move(place));
   }

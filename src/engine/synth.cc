@@ -14,6 +14,7 @@
 #include "engine/synth_plan.h"
 #include "engine/synth_texts.h"
 #include "engine/synth_weights.h"
+#include "io/file.h"
 #include "store/checkpoint.h"
 
 namespace sluice::engine {
@@ -66,8 +67,8 @@ Status prepare_folder(const SynthOptions& options) {
                 options.folder.string());
   }
   if (error) {
-    return fail(ErrorKind::drive, "{}: the folder cannot be made: {}", options.folder.string(),
-                error.message());
+    return fail(io::kind_of_refused_place(error.value()), "{}: the folder cannot be made: {}",
+                options.folder.string(), error.message());
   }
   if (is_unused(options.folder)) return {};
   const auto marker = store::read_text(options.folder / kMarker, 4096);

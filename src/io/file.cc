@@ -53,6 +53,13 @@ tl::unexpected<Error> open_error(const std::filesystem::path& path, int error) {
 
 std::string error_text(int error) { return std::system_category().message(error); }
 
+ErrorKind kind_of_refused_place(int error) {
+  for (const int drives : {EIO, ENOSPC, EDQUOT, ENXIO, ENODEV, ETIMEDOUT, ESTALE}) {
+    if (error == drives) return ErrorKind::drive;
+  }
+  return ErrorKind::usage;
+}
+
 Result<File> File::open(const std::filesystem::path& path, const System& system) {
   // The system would stop at the null byte and open another file than the one that was named.
   if (path.native().find('\0') != std::string::npos) {

@@ -47,4 +47,8 @@ class File {
 /// "Input/output error": what the system calls this errno. Thread-safe.
 std::string error_text(int error);
 
+/// What an errno about a folder or file that is to be made at a place that the user named means:
+/// ErrorKind::drive when the drive is full or fails, else ErrorKind::usage.
+ErrorKind kind_of_refused_place(int error);
+
 }  // namespace sluice::io

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "io/file.h"
 #include "server/file_descriptor.h"
 #include "store/checkpoint.h"
 
@@ -19,8 +20,9 @@ constexpr mode_t kOwnersFile = 0600;
 constexpr mode_t kOwnersFolder = 0700;
 
 tl::unexpected<Error> not_made(const fs::path& path) {
-  return fail(ErrorKind::drive, "--state-dir: {}: cannot be made: {}", path.string(),
-              std::generic_category().message(errno));
+  const int error = errno;
+  return fail(io::kind_of_refused_place(error), "--state-dir: {}: cannot be made: {}",
+              path.string(), io::error_text(error));
 }
 
 /// A model's files are read only to Sluice: nothing is to lie, or to be removed, among them.

@@ -423,14 +423,14 @@ TEST(Drive, AFullOneIsNoUsageError) {
   }
 }
 
-TEST(Drive, AFolderThatCannotBeMadeHasOneCode) {
+TEST(Drive, IsNotToBlameForAFolderThatCannotBeMade) {
   const Folder folder;
   write_file(folder / "file", "");
-  for (const auto& [name, code] : {std::pair{"file", 2}, {"file/below", 5}}) {
+  for (const char* name : {"file", "file/below"}) {
     const std::string place = folder / name;
-    EXPECT_EQ(run_program({"pack", kTiny, "--out", place}).exit_code, code);
-    EXPECT_EQ(run_program({"synth", "kimi-k3", place, "--layers", "2"}).exit_code, code);
-    EXPECT_EQ(run_program({"serve", kTiny, "--port", "0", "--state-dir", place}).exit_code, code);
+    EXPECT_EQ(run_program({"pack", kTiny, "--out", place}).exit_code, 2);
+    EXPECT_EQ(run_program({"synth", "kimi-k3", place, "--layers", "2"}).exit_code, 2);
+    EXPECT_EQ(run_program({"serve", kTiny, "--port", "0", "--state-dir", place}).exit_code, 2);
   }
 }
 

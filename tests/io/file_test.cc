@@ -191,5 +191,12 @@ TEST_F(ReadFully, stays_aligned_after_a_short_read) {
   EXPECT_EQ(outcome.got, kSize / 512 * 512);
 }
 
+TEST(File, a_place_that_is_refused_is_the_drives_fault_only_when_it_is_full_or_fails) {
+  for (const int error : {EIO, ENOSPC}) EXPECT_EQ(kind_of_refused_place(error), ErrorKind::drive);
+  for (const int error : {ENOENT, ENOTDIR, EACCES, EROFS}) {
+    EXPECT_EQ(kind_of_refused_place(error), ErrorKind::usage);
+  }
+}
+
 }  // namespace
 }  // namespace sluice::io
