@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What happens when another process takes memory in mid-run: a run inside a control group, and in its
 # middle a process in the same group that takes HOG bytes, holds them for a while and leaves.
-# Prints speed, memory and major faults before, while and after, and whether the text stayed the same.
+# Prints speed, memory and major faults before, while, after (memory fills again) and then, and whether the text stayed the same.
 #
 #   bench/pressure.sh MODEL [LIMIT [RAM [HOG [TOKENS]]]]        as root; sizes in MiB
 #
@@ -95,8 +95,9 @@ def run(with_hog, report):
             print(f"the other process {'held its memory until it was ended' if alive else 'was killed by the system'}")
     code = process.wait()
     if report:
+        full = last + (tokens - last) // 2  # what was given back has been read again by then
         for name, begin, end in (("before", first // 2, first), ("while", first, last),
-                                 ("after", last, tokens - 1)):
+                                 ("after", last, full), ("then", full, tokens - 1)):
             if end not in marks or begin not in marks:
                 continue
             steps = [times[i] - times[i - 1] for i in range(begin, end)]
