@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What happens when another process takes memory in mid-run: a run inside a control group, and in its
 # middle a process in the same group that takes HOG bytes, holds them for a while and leaves.
-# Prints speed, memory and major faults before, while, after (memory fills again) and then, and whether the text stayed the same.
+# Prints speed, memory and major faults before, while, after (memory fills again) and later, and
+# whether the text stayed the same.
 #
 #   bench/pressure.sh MODEL [LIMIT [RAM [HOG [TOKENS]]]]        as root; sizes in MiB
 #
@@ -97,8 +98,8 @@ def run(with_hog, report):
     if report:
         full = last + (tokens - last) // 2  # what was given back has been read again by then
         for name, begin, end in (("before", first // 2, first), ("while", first, last),
-                                 ("after", last, full), ("then", full, tokens - 1)):
-            if end not in marks or begin not in marks:
+                                 ("after", last, full), ("later", full, tokens - 1)):
+            if begin >= end or end not in marks or begin not in marks:
                 continue
             steps = [times[i] - times[i - 1] for i in range(begin, end)]
             print(f"{name:7} {sum(steps) / len(steps):6.3f} s per token, slowest {max(steps):6.3f} s, "
