@@ -21,8 +21,12 @@ extern char** environ;
 namespace sluice::cli {
 namespace {
 
-// Seconds without any output in which a test waits for some; sanitizers on a busy machine are slow.
+// Seconds without any output in which a test waits for some.
+#ifdef SLUICE_SANITIZED
+constexpr double kLongest = 3600;  // a measurement of the kernels alone takes minutes
+#else
 constexpr double kLongest = 600;
+#endif
 // What a program may have written beyond what was read of it (a page, the least that a pipe has):
 // one with more to say is still at it when its test wakes up, however late that is.
 constexpr int kAheadBytes = 4096;

@@ -33,7 +33,7 @@ std::string batch_lines(std::size_t requests) {
                      {"seed", i},
                      {"temperature", i % 4 == 0 ? 0.0 : 0.8},
                      {"presence_penalty", 0.3},
-                     {"logit_bias", never_ending()}};
+                     {"logit_bias", server::never_ending()}};
     if (i % 5 == 1) body["logprobs"] = 2;
     if (i % 5 == 2) body.update({{"n", 2}, {"max_tokens", 90}});
     const TestJson line = {{"custom_id", "request " + std::to_string(i)},

@@ -57,11 +57,4 @@ inline std::size_t number_from(const char* variable, std::size_t otherwise) {
   return text == nullptr ? otherwise : std::stoul(text);
 }
 
-/// Of no answer an end token is the likeliest: answers have the length that was asked for.
-inline server::TestJson never_ending() {
-  server::TestJson bias = server::TestJson::object();
-  for (int id = 3840; id < 4096; ++id) bias[std::to_string(id)] = -100;
-  return bias;
-}
-
 }  // namespace sluice::cli

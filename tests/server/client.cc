@@ -135,6 +135,12 @@ Answered post(int port, const std::string& path, const TestJson& body) {
 
 Answered get(int port, const std::string& path) { return ask(port, "GET", path); }
 
+TestJson never_ending() {
+  TestJson bias = TestJson::object();
+  for (int id = 3840; id < 4096; ++id) bias[std::to_string(id)] = -100;
+  return bias;
+}
+
 bool is_served_at_last(int port, const std::string& request) {
   const auto deadline = std::chrono::steady_clock::now() + Client::kPatience;
   while (std::chrono::steady_clock::now() < deadline) {

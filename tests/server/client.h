@@ -70,6 +70,8 @@ Answered ask(int port, const std::string& method, const std::string& path,
              const std::string& body = {}, const TestHeaders& headers = {});
 Answered post(int port, const std::string& path, const TestJson& body);
 Answered get(int port, const std::string& path);
+/// A logit_bias for k3-nano with which no answer ends before its last token.
+TestJson never_ending();
 /// Whether a request is answered with 200, if whoever is turned away, or hung up on for having been
 /// slow, comes again: on a busy machine anybody may be slow.
 bool is_served_at_last(int port, const std::string& request);

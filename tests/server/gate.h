@@ -114,8 +114,8 @@ class OpenInTheEnd {
   Gate& gate_;
 };
 
-/// Lets the engine behind a shut gate come on read by read, until it stands where it is wanted. It
-/// stays there. False if it never does.
+/// Lets the engine behind a shut gate come on read by read, until it stands where it is wanted.
+/// From there it comes at most to the next read that it needs. False if it never stands there.
 inline bool go_on_until(Gate& gate, const std::function<bool()>& is_there) {
   const auto deadline = std::chrono::steady_clock::now() + Client::kPatience;
   while (std::chrono::steady_clock::now() < deadline) {

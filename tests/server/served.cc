@@ -3,12 +3,6 @@
 #include <thread>
 
 namespace sluice::server {
-TestJson never_ending() {
-  TestJson bias = TestJson::object();
-  for (int id = 3840; id < 4096; ++id) bias[std::to_string(id)] = -100;
-  return bias;
-}
-
 ServerOptions options_for_tests() {
   ServerOptions options;
   options.host.engine.model = kNano;

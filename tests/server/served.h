@@ -39,9 +39,6 @@ class WithServer : public ::testing::Test {
 TestJson chat(const std::string& text, const TestJson& more = TestJson::object());
 TestJson complete(const std::string& prompt, const TestJson& more = TestJson::object());
 
-/// A logit_bias with which no answer ends before its last token.
-TestJson never_ending();
-
 inline const std::string kPrompt = "It was on a dreary night of November, that I beheld";
 
 /// Of an answer to a completion.
