@@ -129,7 +129,7 @@ std::string limit_text(const std::optional<std::uint64_t>& limit, bool is_size) 
 
 std::string text_of(const engine::Machine& machine) {
   std::string text = line("system", machine.system);
-  text += line("processor", fmt::format("{}{} of {} cores usable; kernels run on {} (it has {})",
+  text += line("processor", fmt::format("{}{} of {} cores usable; kernels run on {}, of {}",
                                         machine.processor.empty() ? "" : machine.processor + ", ",
                                         machine.usable, machine.cores, machine.kernels,
                                         fmt::join(machine.instruction_sets, ", ")));

@@ -75,7 +75,7 @@ TokenBytes bytes_of_a_token(const ModelFacts& facts) {
 
 StateBytes state_of_a_sequence(const model::Architecture& architecture) {
   // state_bytes() rounds up to pages; over this many positions that is nothing.
-  constexpr int kShift = 32;
+  constexpr int kShift = 24;
   const std::uint64_t once = architecture.state_bytes(std::size_t{1} << kShift);
   const std::uint64_t twice = architecture.state_bytes(std::size_t{2} << kShift);
   const std::uint64_t per_position = (twice - once + (std::uint64_t{1} << (kShift - 1))) >> kShift;

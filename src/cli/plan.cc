@@ -142,8 +142,8 @@ class Plan final : public Command {
             "")
         ->allow_extra_args(false);
     app.add_option("--drive", options_.drives,
-                   "A drive: its speed in GB/s, or a path on it, which is measured; may be given "
-                   "more than once; default: the model's own")
+                   "A drive: its speed in GB/s, or a path on it, which is measured; given once "
+                   "for each drive; default: the model's own")
         ->type_name("PATH|GB/s")
         ->allow_extra_args(false);
     add_count(app, "--ctx,--context", options_.context, 1, std::uint64_t{1} << 30,
@@ -284,17 +284,18 @@ class Plan final : public Command {
     return {};
   }
 
-  /// Those that the model lies on. Without copies what a run reads comes now from one, now from
-  /// another; with copies, from all of them at once.
+  /// Those that the model lies on. With a copy of all files, reads come from all drives at once;
+  /// else what a run reads comes now from one, now from another.
   Status measure_own_drives(const ModelFacts& facts) {
     std::map<std::uint64_t, std::vector<fs::path>> files_by_drive;
-    const bool is_mirrored = std::ranges::any_of(
+    const bool is_mirrored = std::ranges::all_of(
         facts.files, [](const store::ShardFile& file) { return !file.copies.empty(); });
     const auto note = [&](const fs::path& path) {
       files_by_drive[is_mirrored ? device_of(path) : 0].push_back(path);
     };
     for (const store::ShardFile& file : facts.files) {
       note(file.path);
+      if (!is_mirrored) continue;
       for (const fs::path& copy : file.copies) note(copy);
     }
     for (const auto& [device, paths] : files_by_drive) {
@@ -315,7 +316,7 @@ class Plan final : public Command {
 
   /// As the engine would choose it.
   std::uint64_t default_ram(std::uint64_t resident) const {
-    if (profile_) return profile_->memory_bytes / 4 * 3;
+    if (profile_) return engine::default_budget(0, profile_->memory_bytes);
     return engine::default_budget(resident, available_memory()) / kMiB * kMiB;
   }
 

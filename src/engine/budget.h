@@ -47,8 +47,8 @@ std::uint64_t measured_program_memory();
 /// two starts of the program.
 std::uint64_t stated_budget(std::uint64_t bytes);
 
-/// The budget of a run that is given none: what the program holds (so much), and three quarters of
-/// what is free beside it. One that fills the machine ends in its swap.
+/// The budget of a run that is given none, in bytes: what the program holds, and three quarters of
+/// what is available beside it. One that fills the machine ends in its swap.
 std::uint64_t default_budget(std::uint64_t program, std::uint64_t available);
 
 /// Chooses what the options leave open and checks that the smallest placement of the weights fits

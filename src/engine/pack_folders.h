@@ -12,7 +12,8 @@
 namespace sluice::engine {
 
 /// Makes the folders if they are missing, and gives their absolute paths. ErrorKind::usage when one
-/// is given twice, lies in the model's folder, or is no folder.
+/// is given twice, lies in the model's folder, or is no folder; io::kind_of_refused_place() when
+/// one cannot be made.
 Result<std::vector<std::filesystem::path>> make_pack_folders(
     const std::vector<std::filesystem::path>& folders, const std::filesystem::path& model_folder);
 

@@ -49,7 +49,11 @@ class Descriptor {
 
 Result<Descriptor> open_for_writing(const fs::path& path, int flags) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666));
-  if (file.number() < 0) return failed(path, "cannot be made", errno);
+  if (file.number() < 0) {
+    const int error = errno;
+    return fail(io::kind_of_refused_place(error), "{}: cannot be made: {}", path.string(),
+                io::error_text(error));
+  }
   return file;
 }
 

@@ -7,6 +7,8 @@
 #include <system_error>
 #include <utility>
 
+#include "io/file.h"
+
 namespace sluice::engine {
 
 Result<OutputFile> OutputFile::create(const std::filesystem::path& path) {
@@ -15,7 +17,10 @@ Result<OutputFile> OutputFile::create(const std::filesystem::path& path) {
   const int descriptor = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   const int code = errno;
   OutputFile file(path, std::move(part), descriptor);
-  if (descriptor < 0) return file.error("cannot be made", code);
+  if (descriptor < 0) {
+    return fail(io::kind_of_refused_place(code), "{}: the file cannot be made: {}", path.string(),
+                io::error_text(code));
+  }
   return file;
 }
 

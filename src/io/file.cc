@@ -54,8 +54,8 @@ tl::unexpected<Error> open_error(const std::filesystem::path& path, int error) {
 std::string error_text(int error) { return std::system_category().message(error); }
 
 ErrorKind kind_of_refused_place(int error) {
-  for (const int drives : {EIO, ENOSPC, EDQUOT, ENXIO, ENODEV, ETIMEDOUT, ESTALE}) {
-    if (error == drives) return ErrorKind::drive;
+  for (const int of_drive : {EIO, ENOSPC, EDQUOT, ENXIO, ENODEV, ETIMEDOUT, ESTALE}) {
+    if (error == of_drive) return ErrorKind::drive;
   }
   return ErrorKind::usage;
 }

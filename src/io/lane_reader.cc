@@ -38,34 +38,36 @@ Lane& LaneReader::lane_of(const Drive& drive) const {
   return *lanes_[drive.index()];
 }
 
-std::vector<Lane*> LaneReader::lanes() const {
+Lane* LaneReader::next_lane(std::size_t& index) const {
   const std::scoped_lock lock(lanes_mutex_);
-  std::vector<Lane*> all;
-  for (const auto& lane : lanes_) {
-    if (lane != nullptr) all.push_back(lane.get());
+  while (index < lanes_.size()) {
+    if (Lane* const lane = lanes_[index++].get(); lane != nullptr) return lane;
   }
-  return all;
+  return nullptr;
 }
 
 void LaneReader::submit(std::span<const ReadRequest> requests) {
-  const std::vector<Lane*> all = lanes();  // before anything is asked for: it may find no memory
   for (const ReadRequest& request : requests) {
     OpenFile& file = files_[request.extent.file];
     lane_of(file.drive).queue().push(request, file);
   }
-  for (Lane* lane : all) lane->wake();
+  std::size_t at = 0;
+  while (Lane* const lane = next_lane(at)) lane->wake();
 }
 
 void LaneReader::promote(const CompletionSink& sink, std::uint64_t tag) {
-  for (Lane* lane : lanes()) lane->queue().promote(sink, tag);
+  std::size_t at = 0;
+  while (Lane* const lane = next_lane(at)) lane->queue().promote(sink, tag);
 }
 
 void LaneReader::cancel(const CompletionSink& sink) {
-  for (Lane* lane : lanes()) {
+  std::size_t at = 0;
+  while (Lane* const lane = next_lane(at)) {
     lane->queue().drop(sink);
     lane->wake();
   }
-  for (Lane* lane : lanes()) lane->queue().wait_for(sink);
+  at = 0;
+  while (Lane* const lane = next_lane(at)) lane->queue().wait_for(sink);
 }
 
 ReaderStatistics LaneReader::statistics() const {
@@ -77,7 +79,8 @@ ReaderStatistics LaneReader::statistics() const {
 
 std::uint64_t LaneReader::memory_bytes() const {
   std::uint64_t bytes = watch_.memory_bytes();
-  for (const Lane* lane : lanes()) bytes += lane->memory_bytes();
+  std::size_t at = 0;
+  while (const Lane* const lane = next_lane(at)) bytes += lane->memory_bytes();
   return bytes;
 }
 

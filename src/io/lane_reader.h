@@ -37,7 +37,9 @@ class LaneReader final : public Reader {
  private:
   Status ensure_lane(const OpenFile& file);
   Lane& lane_of(const Drive& drive) const;
-  std::vector<Lane*> lanes() const;
+  /// The first lane from `index` on, which is moved behind it; null behind the last. Takes no
+  /// memory, for cancel() is asked when there is none.
+  Lane* next_lane(std::size_t& index) const;
 
   const System& system_;
   const PieceFileMaker file_maker_;

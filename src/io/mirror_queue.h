@@ -110,7 +110,7 @@ class MirrorQueue {
     Clock::time_point last;  // the last completion, or the start after it was idle
     double seen_bytes = 0;   // both decayed with busy time: their ratio is the speed
     double seen_s = 0;
-    std::uint64_t gave_bytes = 0;  // ever
+    std::uint64_t gave_bytes = 0;  // since the start, not decayed
 
     bool measured() const { return gave_bytes >= kTellingBytes; }
     double speed() const { return measured() ? seen_bytes / seen_s : 0; }

@@ -11,7 +11,7 @@ namespace {
 class OneCompletion final : public CompletionSink {
  public:
   explicit OneCompletion(Reader& reader) : reader_(reader) {}
-  ~OneCompletion() {
+  ~OneCompletion() override {
     if (!has_arrived()) reader_.cancel(*this);  // an exception: nothing may come here any more
   }
   OneCompletion(const OneCompletion&) = delete;

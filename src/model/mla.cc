@@ -232,14 +232,17 @@ Status run_split_heads(HeadsPass& heads, std::size_t positions) {
       float* const prepared = heads.worker_room(worker);
       kernels::prepare(k_b.format, heads.scratch.query + head * (config.nope + config.rope),
                        config.query_width(), config.nope, positions, prepared);
+      float* const absorbed = heads.scratch.absorbed + head * config.latent;
       kernels::matmul(
           kernels::slice(heads.executor.rows_of(k_b, tile), index * config.latent, config.latent),
-          prepared, positions, heads.scratch.absorbed + head * config.latent,
-          config.absorbed_width());
+          prepared, positions, absorbed, config.absorbed_width());
+      for (std::size_t i = 0; i < positions; ++i) {
+        const float* const query = absorbed + i * config.absorbed_width();
+        if (!kernels::all_finite(query, config.latent)) heads.finite = false;
+      }
     });
   }));
-  if (!kernels::all_finite(heads.scratch.absorbed, positions * config.absorbed_width()))
-    return heads.executor.bad_product(k_b, "tensor");
+  if (!heads.finite) return heads.executor.bad_product(k_b, "tensor");
   return heads.executor.for_each_tile(v_b, [&](const weights::Tile& tile) {
     heads.executor.parallel(tile.rows / config.value, [&](std::size_t index, int worker) {
       const HeadRoom room(config, heads.scratch.context, heads.worker_room(worker));

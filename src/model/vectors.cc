@@ -19,7 +19,7 @@ constexpr std::size_t kBatch = 16;
 class Batch final : public io::CompletionSink {
  public:
   explicit Batch(io::Reader& reader) : reader_(reader) {}
-  ~Batch() {
+  ~Batch() override {
     if (!is_whole()) reader_.cancel(*this);  // an exception: nothing may come here any more
   }
   Batch(const Batch&) = delete;

@@ -26,8 +26,8 @@ struct ServerOptions {
 
 class Server {
  public:
-  /// Opens the model and listens. Fails as Host::start() does, with ErrorKind::usage if the address
-  /// cannot be had, or with ErrorKind::drive if the state folder cannot.
+  /// Opens the model and listens. Fails as Host::start() and make_state_folder() do, or with
+  /// ErrorKind::usage if the address cannot be had.
   static Result<std::unique_ptr<Server>> start(ServerOptions options);
   /// Ends all requests.
   ~Server();

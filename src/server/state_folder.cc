@@ -19,8 +19,7 @@ namespace fs = std::filesystem;
 constexpr mode_t kOwnersFile = 0600;
 constexpr mode_t kOwnersFolder = 0700;
 
-tl::unexpected<Error> not_made(const fs::path& path) {
-  const int error = errno;
+tl::unexpected<Error> not_made(const fs::path& path, int error) {
   return fail(io::kind_of_refused_place(error), "--state-dir: {}: cannot be made: {}",
               path.string(), io::error_text(error));
 }
@@ -48,8 +47,9 @@ Status make_state_folder(const fs::path& folder) {
   const fs::path path = folder.has_filename() ? folder : folder.parent_path();
   std::error_code error;
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
+  if (error) return not_made(path.parent_path(), error.value());
   if (::mkdir(path.c_str(), kOwnersFolder) == 0) return {};
-  if (errno != EEXIST) return not_made(path);
+  if (errno != EEXIST) return not_made(path, errno);
   if (!fs::is_directory(path, error)) {
     return fail(ErrorKind::usage, "--state-dir: {}: is there and is no folder; give another name",
                 path.string());
@@ -61,10 +61,10 @@ Status make_private_file(const fs::path& file) {
   const FileDescriptor made(
       ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kOwnersFile));
   if (made.is_open()) return {};
-  if (errno != EEXIST) return not_made(file);
+  if (errno != EEXIST) return not_made(file, errno);
   // It is not opened: to close it again would end this process's locks on it.
   struct stat status = {};
-  if (::lstat(file.c_str(), &status) != 0) return not_made(file);
+  if (::lstat(file.c_str(), &status) != 0) return not_made(file, errno);
   if (!S_ISREG(status.st_mode)) {
     return fail(ErrorKind::usage,
                 "--state-dir: {}: is there and is no file; move it away, or give another folder",

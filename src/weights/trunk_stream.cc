@@ -326,7 +326,7 @@ void TrunkStream::abort() {
   ring_entries_.clear();
   taken_.clear();
   error_.reset();
-  loading_ = 0;
+  loading_ = 0;  // one that submit() threw out counts no more
   cursor_ = 0;
   fetch_ = 0;
   fetch_in_next_pass_ = false;

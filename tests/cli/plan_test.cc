@@ -125,7 +125,7 @@ TEST(PlanCommand, WrongFlagsAreRefusedByName) {
 
 TEST(PlanCommand, ADriveCountsOnce) {
   const Finished finished =
-      run_program({"plan", kConfig, "--drive", kNano, "--drive", kNano + "/config.json"});
+      run_program({"plan", kConfig, "--drive", kNano, "--drive", kNano + "/.."});
   EXPECT_EQ(finished.exit_code, 2) << finished.out;
   EXPECT_NE(finished.err.find("lies on the same drive as " + kNano), std::string::npos)
       << finished.err;
