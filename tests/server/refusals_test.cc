@@ -1,6 +1,8 @@
 // Requests that come when the server ends, and those that are the same when they come again.
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "server/asked.h"
 #include "server/host.h"
 #include "server/served.h"
@@ -9,15 +11,26 @@
 namespace sluice::server {
 namespace {
 
+/// A server whose engine can be stopped while its connections stay.
+struct ServerInParts {
+  static HttpOptions http_options() {
+    HttpOptions options;
+    options.port = 0;
+    options.limits = options_for_tests().limits;
+    return options;
+  }
+  int port() const { return http->port(); }
+
+  std::unique_ptr<Host> host = std::move(*Host::start(options_for_tests().host));
+  Parsing parsing{20'000};
+  Service service{host->model(), host->worker(), host->metrics(), {}, nullptr, parsing};
+  std::unique_ptr<HttpServer> http = std::move(*HttpServer::start(http_options(), service));
+};
+
 TEST(AServerThatEnds, DoesNotSayThatItsQueueIsFull) {
-  const auto host = std::move(*Host::start(options_for_tests().host));
-  Parsing parsing(20'000);
-  Service service(host->model(), host->worker(), host->metrics(), {}, nullptr, parsing);
-  HttpOptions options;
-  options.port = 0;
-  const auto http = std::move(*HttpServer::start(options, service));
-  host->worker().stop();
-  const Answered answer = post(http->port(), "/v1/completions", complete("x"));
+  ServerInParts server;
+  server.host->worker().stop();
+  const Answered answer = post(server.port(), "/v1/completions", complete("x"));
   EXPECT_EQ(answer.status, 503) << answer.body;
   EXPECT_EQ(answer.json()["error"]["code"], "shutting_down") << answer.body;
   EXPECT_EQ(answer.json()["error"]["message"], "the server is shutting down");
@@ -25,18 +38,12 @@ TEST(AServerThatEnds, DoesNotSayThatItsQueueIsFull) {
 
 // They are told before its connections end, for which it has a second: here they have all the time.
 TEST(AServerThatEnds, TellsItsClients) {
-  const auto host = std::move(*Host::start(options_for_tests().host));
-  Parsing parsing(20'000);
-  Service service(host->model(), host->worker(), host->metrics(), {}, nullptr, parsing);
-  HttpOptions options;
-  options.port = 0;
-  options.limits = options_for_tests().limits;
-  const auto http = std::move(*HttpServer::start(options, service));
-  LongRequest running(http->port());
-  Client waiting(http->port());
+  ServerInParts server;
+  LongRequest running(server.port());
+  Client waiting(server.port());
   waiting.write(wire("POST", "/v1/completions", complete(kPrompt).dump()));
-  while (get(http->port(), "/v1/status").json()["queued"] != 1) continue;
-  host->worker().stop();
+  while (get(server.port(), "/v1/status").json()["queued"] != 1) continue;
+  server.host->worker().stop();
   EXPECT_TRUE(waiting.read_to_end());
   EXPECT_EQ(parse_answer(waiting.received()).status, 503);
   EXPECT_TRUE(running.client().read_to_end());
