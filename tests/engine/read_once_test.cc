@@ -6,6 +6,7 @@
 
 #include "engine/golden.h"
 #include "engine/smallest.h"
+#include "io/passing_reader.h"
 
 namespace sluice::engine {
 namespace {
@@ -31,29 +32,17 @@ struct Asked {
 };
 
 /// Passes everything on and notes it.
-class NotingReader final : public io::Reader {
+class NotingReader final : public io::PassingReader {
  public:
-  NotingReader(std::unique_ptr<io::Reader> inner, Asked& asked)
-      : inner_(std::move(inner)), asked_(asked) {}
+  NotingReader(std::unique_ptr<io::Reader> behind, Asked& asked)
+      : PassingReader(std::move(behind)), asked_(asked) {}
 
-  Result<io::FileId> open(const std::filesystem::path& path) override { return inner_->open(path); }
-  std::uint64_t size(io::FileId file) const override { return inner_->size(file); }
-  const std::filesystem::path& path(io::FileId file) const override { return inner_->path(file); }
-  std::size_t drive_of(io::FileId file) const override { return inner_->drive_of(file); }
-  std::size_t room_for(std::uint64_t length) const override { return inner_->room_for(length); }
   void submit(std::span<const io::ReadRequest> requests) override {
     asked_.note(requests);
-    inner_->submit(requests);
+    inner().submit(requests);
   }
-  void promote(const io::CompletionSink& sink, std::uint64_t tag) override {
-    inner_->promote(sink, tag);
-  }
-  void cancel(const io::CompletionSink& sink) override { inner_->cancel(sink); }
-  io::ReaderStatistics statistics() const override { return inner_->statistics(); }
-  std::uint64_t memory_bytes() const override { return inner_->memory_bytes(); }
 
  private:
-  const std::unique_ptr<io::Reader> inner_;
   Asked& asked_;
 };
 

@@ -10,6 +10,7 @@
 #include "io/faulty_system.h"
 #include "io/make_reader.h"
 #include "io_testing.h"
+#include "passing_reader.h"
 #include "reader_ways.h"
 
 namespace sluice::io {
@@ -93,20 +94,15 @@ void expect_file(Reader& reader, FileId file) {
 }
 
 /// A reader of which one drive can be made to stand still. What it still holds at its end fails.
-class StandingReader final : public Reader {
+class StandingReader final : public PassingReader {
  public:
-  StandingReader(std::unique_ptr<Reader> inner, std::string path_ending)
-      : inner_(std::move(inner)), path_ending_(std::move(path_ending)) {}
+  StandingReader(std::unique_ptr<Reader> behind, std::string path_ending)
+      : PassingReader(std::move(behind)), path_ending_(std::move(path_ending)) {}
   ~StandingReader() override {
     for (const ReadRequest& request : held_) {
       request.sink->complete({request.tag, fail(ErrorKind::drive, "the drive was pulled out")});
     }
   }
-  Result<FileId> open(const fs::path& path) override { return inner_->open(path); }
-  std::uint64_t size(FileId file) const override { return inner_->size(file); }
-  const fs::path& path(FileId file) const override { return inner_->path(file); }
-  std::size_t drive_of(FileId file) const override { return inner_->drive_of(file); }
-  std::size_t room_for(std::uint64_t length) const override { return inner_->room_for(length); }
   void submit(std::span<const ReadRequest> requests) override {
     for (const ReadRequest& request : requests) {
       const bool there = path(request.extent.file).native().ends_with(path_ending_);
@@ -114,16 +110,10 @@ class StandingReader final : public Reader {
       if (stands_ && there) {
         held_.push_back(request);
       } else {
-        inner_->submit({&request, 1});
+        inner().submit({&request, 1});
       }
     }
   }
-  void promote(const CompletionSink& sink, std::uint64_t tag) override {
-    inner_->promote(sink, tag);
-  }
-  void cancel(const CompletionSink& sink) override { inner_->cancel(sink); }
-  ReaderStatistics statistics() const override { return inner_->statistics(); }
-  std::uint64_t memory_bytes() const override { return inner_->memory_bytes(); }
 
   void stand_still() {
     const std::scoped_lock lock(mutex_);
@@ -132,12 +122,11 @@ class StandingReader final : public Reader {
   void go_on() {
     const std::scoped_lock lock(mutex_);
     stands_ = false;
-    inner_->submit(held_);
+    inner().submit(held_);
     held_.clear();
   }
 
  private:
-  std::unique_ptr<Reader> inner_;
   const std::string path_ending_;
   std::mutex mutex_;
   bool stands_ = false;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/passing_reader.h"
 #include "io/reader.h"
 #include "server/client.h"
 
@@ -67,31 +67,21 @@ class Gate {
   io::Reader* reader_ = nullptr;
 };
 
-class GatedReader final : public io::Reader {
+class GatedReader final : public io::PassingReader {
  public:
-  GatedReader(std::unique_ptr<Reader> inner, Gate& gate) : inner_(std::move(inner)), gate_(gate) {
-    gate_.reader_ = inner_.get();
+  GatedReader(std::unique_ptr<io::Reader> behind, Gate& gate)
+      : PassingReader(std::move(behind)), gate_(gate) {
+    gate_.reader_ = &inner();
   }
-  Result<io::FileId> open(const std::filesystem::path& path) override { return inner_->open(path); }
-  std::uint64_t size(io::FileId file) const override { return inner_->size(file); }
-  const std::filesystem::path& path(io::FileId file) const override { return inner_->path(file); }
-  std::size_t drive_of(io::FileId file) const override { return inner_->drive_of(file); }
-  std::size_t room_for(std::uint64_t length) const override { return inner_->room_for(length); }
   void submit(std::span<const io::ReadRequest> requests) override {
-    if (!gate_.hold(requests)) inner_->submit(requests);
-  }
-  void promote(const io::CompletionSink& sink, std::uint64_t tag) override {
-    inner_->promote(sink, tag);
+    if (!gate_.hold(requests)) inner().submit(requests);
   }
   void cancel(const io::CompletionSink& sink) override {
     gate_.pass(sink);
-    inner_->cancel(sink);
+    inner().cancel(sink);
   }
-  io::ReaderStatistics statistics() const override { return inner_->statistics(); }
-  std::uint64_t memory_bytes() const override { return inner_->memory_bytes(); }
 
  private:
-  std::unique_ptr<Reader> inner_;
   Gate& gate_;
 };
 
