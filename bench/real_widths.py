@@ -2,6 +2,7 @@
 """What a run at real widths does beside the limits of the machine, measured in the same minutes.
 
     bench/real_widths.py MODEL [PART...] [--program build/sluice] [--ram 3,6,12] [--tokens 12]
+                         [--rounds 3]
 
 MODEL is a folder as `sluice synth kimi-k3 MODEL --layers 5 --experts 128 --vocab 4096` writes it
 (16 GB). Run it as root: each run is held in a memory control group of its budget and 2 %, page cache
@@ -12,6 +13,8 @@ included. Parts, each a table on stdout (default: all):
     splits    five splits of the memory between trunk and experts
     plan      predicted and measured seconds per token, on the drive and on the drive held to a rate
     prefill   expert bytes per position of a prompt, beside the union formula (docs/kimi-k3.md)
+    tunables  one flag at a time beside the defaults: --read-size, --queue-depth, --ring, --threads,
+              --lookahead, in rounds by turns
 
 Needs fio. Leave the machine alone meanwhile.
 """
@@ -27,6 +30,13 @@ import tempfile
 GIB = 1 << 30
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 IS_V1 = (CGROUPS / "memory").is_dir()
+TUNABLES = (
+    ("--read-size", ("512K", "1M", "2M", "8M", "16M")),
+    ("--queue-depth", ("4", "8", "16", "32", "64")),
+    ("--ring", ("32M", "64M", "192M", "384M")),
+    ("--threads", ("1",)),
+    ("--lookahead", ("off", "4", "16")),
+)
 
 
 @contextlib.contextmanager
@@ -65,6 +75,7 @@ class Bench:
         self.program = arguments.program
         self.model = pathlib.Path(arguments.model)
         self.tokens = arguments.tokens
+        self.rounds = arguments.rounds
         self.budgets = [float(each) for each in arguments.ram.split(",")]
         self.files = [str(p) for p in self.model.glob("*.safetensors") if p.stat().st_size > GIB]
 
@@ -168,6 +179,27 @@ class Bench:
             print(f"| {count} | {read / count / 1e6:.1f} MB | {union / count / 1e6:.1f} MB | "
                   f"{read / union:.3f} |", flush=True)
 
+    def tunables_part(self):
+        trials = [()]
+        for flag, values in TUNABLES:
+            trials += [(flag, value) for value in values]
+        for gib in self.budgets:
+            runs = {trial: [] for trial in trials}
+            for _ in range(self.rounds):
+                for trial in trials:
+                    runs[trial].append(self.decode(gib, *trial, "--learn", "off", "--warm", 8))
+            usual = sorted(run["seconds"] for run in runs[()])[self.rounds // 2]
+            print(f"\n{gib:g}G, {self.rounds} rounds of {self.tokens} tokens, median:\n\n"
+                  "| | s per token | of the defaults' | least, most | read |\n"
+                  "|---|---:|---:|---:|---:|")
+            for trial, mine in runs.items():
+                mine.sort(key=lambda run: run["seconds"])
+                each = [run["seconds"] / run["tokens"] for run in mine]
+                middle = mine[self.rounds // 2]
+                print(f"| {' '.join(trial) or 'defaults'} | {each[self.rounds // 2]:.3f} | "
+                      f"{middle['seconds'] / usual:.2f} | {each[0]:.3f}, {each[-1]:.3f} | "
+                      f"{middle['bytes_per_s'] / 1e9:.2f} GB/s |", flush=True)
+
     def experts(self):
         config = json.loads((self.model / "config.json").read_text())
         config = config.get("text_config", config)
@@ -182,12 +214,13 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = ("decode", "mmap", "splits", "plan", "prefill")
+    parts = ("decode", "mmap", "splits", "plan", "prefill", "tunables")
     parser.add_argument("model")
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(parts))
     parser.add_argument("--program", default="build/sluice")
     parser.add_argument("--ram", default="3,6,12", help="budgets in GiB")
     parser.add_argument("--tokens", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=3, help="of the part tunables; default: 3")
     arguments = parser.parse_args()
     for part in arguments.parts or parts:
         if part not in parts:
