@@ -50,6 +50,7 @@ class Batch final : public Command {
   explicit Batch(CLI::App& app) {
     add_adapters(app, options_.compute);
     add_compute_options(app, options_.compute, fmt::format("{}", kDefaultContext));
+    add_drafts(app, options_.compute.drafts);
     app.remove_option(app.get_option("MODEL"));
     app.add_option("FILE", options_.input,
                    "Requests, one a line, as OpenAI's Batch API has them; -: stdin")

@@ -148,6 +148,8 @@ class Dialogue {
     options.sampling.seed += conversation_.turns();  // or each answer would draw the same numbers
     options.stop_ids = stop_ids_;
     options.keep_sequence = true;
+    options.drafts = engine_.options().drafts;
+    options.before = std::span(ids).first(sequence_.length());
     options.feed.cancellation = &Interrupts::cancellation();
     options.feed.on_progress = [&](const engine::Progress& now) {
       if (written.empty()) progress.show(now);
@@ -157,7 +159,7 @@ class Dialogue {
       progress_.erase();
       return text.push(id) && !view.is_over();
     };
-    const std::span<const std::int32_t> fresh = std::span(ids).subspan(sequence_.length());
+    const std::span<const std::int32_t> fresh = std::span(ids).subspan(options.before.size());
     SLUICE_ASSIGN(const engine::Generated generated,
                   engine::generate(engine_, sequence_, fresh, options, on_token, counts_));
     return generated.reason;
@@ -229,6 +231,7 @@ class Chat final : public Command {
     add_answer_options(app, kMaxNew, options_.answer);
     add_one_adapter(app, options_.compute);
     add_compute_options(app, options_.compute, fmt::format("{}", kDefaultContext));
+    add_drafts(app, options_.compute.drafts);
     app.footer(
         "Type a line and read the answer; /help lists what else there is. Earlier turns stay in "
         "the\n"

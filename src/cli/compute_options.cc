@@ -11,6 +11,7 @@ namespace {
 
 constexpr const char* kModelText =
     "The model's folder, as downloaded; or its index, weight file or GGUF file";
+constexpr const char* kSpeedGroup = "Memory and speed (never change a result)";
 constexpr std::uint64_t kMostThreads = 1024;
 constexpr std::uint64_t kMostQueueDepth = 128;
 constexpr std::uint64_t kMostChunk = std::uint64_t{1} << 20;
@@ -27,12 +28,14 @@ std::string io_modes() {
 }
 
 constexpr std::uint64_t kMostLookahead = 1024;
+// Windows of attention keep 63 positions more than they look back on (LayerCaches).
+constexpr std::uint64_t kMostDrafts = 32;
 
 std::string lookahead_text(std::size_t count) { return count == 0 ? "off" : std::to_string(count); }
 
-Result<std::uint64_t> parse_lookahead(const std::string& text) {
+Result<std::uint64_t> parse_off_or_count(const std::string& text, std::uint64_t most) {
   if (text == "off") return std::uint64_t{0};
-  return parse_count(text, 1, kMostLookahead);
+  return parse_count(text, 1, most);
 }
 
 Result<bool> parse_switch(const std::string& text) {
@@ -76,10 +79,20 @@ CLI::Option* add_cache_format(CLI::App& app, kernels::WeightFormat& format) {
       [&format](kernels::WeightFormat parsed) { format = parsed; });
 }
 
+void add_drafts(CLI::App& app, std::size_t& drafts) {
+  add_parsed(
+      app, "--draft", "N|off",
+      "Guess up to N tokens from what the text said before, and compute them in the same pass as "
+      "the one before them; pays where the trunk is streamed and the text repeats; default: off",
+      [](const std::string& text) { return parse_off_or_count(text, kMostDrafts); },
+      [&drafts](std::uint64_t count) { drafts = count; })
+      ->group(kSpeedGroup);
+}
+
 void add_compute_options(CLI::App& app, ComputeOptions& options, const std::string& context) {
   add_model(app, options.model);
   add_model_folders(app, options.model_folders);
-  const std::string group = "Memory and speed (never change a result)";
+  const std::string group = kSpeedGroup;
   add_size(app, "--ram", options.ram,
            "Ceiling of the whole process's memory, like 64M, 6G, 1.5GiB; "
            "default: 3/4 of what is free")
@@ -116,7 +129,7 @@ void add_compute_options(CLI::App& app, ComputeOptions& options, const std::stri
       app, "--lookahead", "N|off",
       "Guess N experts of the next layer and read them with idle drive time; default: " +
           lookahead_text(engine::EngineOptions::kDefaultLookahead),
-      [](const std::string& text) { return parse_lookahead(text); },
+      [](const std::string& text) { return parse_off_or_count(text, kMostLookahead); },
       [&options](std::uint64_t count) { options.lookahead = count; })
       ->group(group);
   add_parsed(
@@ -160,6 +173,7 @@ engine::EngineOptions engine_options(const ComputeOptions& options, std::size_t 
   result.chunk = options.chunk;
   result.ring = options.ring;
   result.lookahead = options.lookahead.value_or(engine::EngineOptions::kDefaultLookahead);
+  result.drafts = options.drafts;
   if (options.learn) result.history = cache_folder();
   result.trace = options.trace;
   result.context = options.context.value_or(context);

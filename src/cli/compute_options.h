@@ -31,6 +31,7 @@ struct ComputeOptions {
   kernels::WeightFormat cache_format = kernels::WeightFormat::f32;
   std::optional<std::uint64_t> ring;
   std::optional<std::size_t> lookahead;         ///< 0: off
+  std::size_t drafts = 0;                       ///< 0: off
   std::vector<engine::AdapterSource> adapters;  ///< where the command takes --lora
   std::optional<std::uint64_t> adapter_ram;
   std::optional<std::string> adapter;  ///< the name of one of them, or "none"
@@ -51,6 +52,9 @@ void add_model_folders(CLI::App& app, std::vector<std::filesystem::path>& folder
 
 /// The flag --kv-type.
 CLI::Option* add_cache_format(CLI::App& app, kernels::WeightFormat& format);
+
+/// The flag --draft, where text is written.
+void add_drafts(CLI::App& app, std::size_t& drafts);
 
 /// MODEL and all flags of ComputeOptions. `context` says what --ctx is by default.
 void add_compute_options(CLI::App& app, ComputeOptions& options,

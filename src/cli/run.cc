@@ -150,6 +150,7 @@ class Run final : public Command {
     }
     add_one_adapter(app, options_.compute);
     add_compute_options(app, options_.compute);
+    add_drafts(app, options_.compute.drafts);
     app.footer(
         "The text streams to stdout as it is written. It ends with the model's end token, with\n"
         "--max-new tokens, or before a --stop text. With --chat, what the model thinks before it\n"
@@ -280,6 +281,7 @@ class Run final : public Command {
       constraint.emplace(grammar_.grammar, *token_index_, end_ids);
       options.constraint = &*constraint;
     }
+    options.drafts = engine.options().drafts;
     options.feed.cancellation = &Interrupts::cancellation();
     options.feed.on_progress = [&](const engine::Progress& now) {
       if (written.empty()) progress.show(now);

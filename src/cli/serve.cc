@@ -85,6 +85,7 @@ class Serve final : public Command {
         ->group(group);
     add_adapters(app, options_.compute);
     add_compute_options(app, options_.compute, fmt::format("{}", kDefaultContext));
+    add_drafts(app, options_.compute.drafts);
     app.footer(
         "Ctrl-C or SIGTERM ends the server, with exit code 0: clients are told, and with "
         "--state-dir\n"

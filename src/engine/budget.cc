@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/memory_info.h"
 #include "base/size.h"
+#include "engine/drafter.h"
 #include "weights/expert_activity.h"
 #include "weights/placement.h"
 
@@ -47,6 +48,7 @@ FixedNeeds needs_for(const EngineOptions& options, const model::Architecture& ar
                      std::uint64_t program, std::size_t chunk) {
   FixedNeeds needs;
   needs.program = program + kSlack + options.reserve;
+  if (options.drafts > 0) needs.program += Drafter::memory_bytes(options.context);
   if (options.watch_experts) {
     needs.program += weights::ExpertActivity::memory_bytes(architecture.blueprint().blocks);
   }
@@ -138,7 +140,13 @@ std::uint64_t default_budget(std::uint64_t program, std::uint64_t available) {
 
 model::PassLimits limits_for(const EngineOptions& options, std::size_t chunk,
                              std::size_t adapter_rank) {
-  return {chunk, options.all_logits ? chunk : options.sequences, options.context, adapter_rank};
+  const std::size_t drafted = 1 + options.drafts;
+  const std::size_t positions = std::max(chunk, drafted);
+  return {.positions = positions,
+          .logit_rows = options.all_logits ? positions : std::max(options.sequences, drafted),
+          .context = options.context,
+          .adapter_rank = adapter_rank,
+          .drafts = options.drafts};
 }
 
 Result<Budget> draw_up_budget(const EngineOptions& options, const model::Architecture& architecture,

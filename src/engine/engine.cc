@@ -79,6 +79,8 @@ class Engine::Watcher final : public model::PassObserver {
     progress_.tokens_done = first;
     progress_.chunk_tokens = count;
   }
+  /// Of the chunk under way: its first token, counted from the start of the feed().
+  std::size_t first() const { return progress_.tokens_done; }
   /// The first error that a callback returned.
   Status status() const { return status_; }
 
@@ -159,6 +161,8 @@ Result<std::span<const float>> Engine::feed(model::SequenceState& sequence,
   SLUICE_CHECK(!tokens.empty());
   SLUICE_TRY(check_room(sequence, tokens.size()));
   SLUICE_CHECK(!options.on_logits || options_.all_logits);
+  SLUICE_CHECK(options.drafts == 0 ||
+               (options.drafts <= options_.drafts && tokens.size() == 1 + options.drafts));
   if (sequence.adapter() == 0) return feed_with(sequence, tokens, options, nullptr);
   const auto adapter = parts_->adapters.acquire(sequence.adapter());
   if (!adapter) {
@@ -173,6 +177,11 @@ Result<std::span<const float>> Engine::feed_with(model::SequenceState& sequence,
                                                  const FeedOptions& options,
                                                  const model::Adapter* adapter) {
   Watcher watcher(*this, options, tokens.size());
+  if (options.drafts > 0) {
+    watcher.begin_chunk(0, tokens.size());
+    return run_pass({&sequence, tokens, model::Logits::all, adapter, options.drafts}, watcher,
+                    options);
+  }
   std::span<const float> logits;
   for (std::size_t first = 0; first < tokens.size(); first += chunk()) {
     const std::size_t count = std::min(chunk(), tokens.size() - first);
@@ -180,26 +189,40 @@ Result<std::span<const float>> Engine::feed_with(model::SequenceState& sequence,
     const auto wanted = options.on_logits ? model::Logits::all
                         : last            ? model::Logits::last
                                           : model::Logits::none;
-    const model::Segment segment = {&sequence, tokens.subspan(first, count), wanted, adapter};
     watcher.begin_chunk(first, count);
-    const auto start = Clock::now();
-    const double waited = parts_->network->io_wait_s();
-    EmptiesUnlessDone guard(sequence);
-    auto result = parts_->network->run({{&segment, 1}, &watcher, options.cancellation});
-    PassTimes& times = count == 1 ? single_ : many_;
-    ++times.passes;
-    times.positions += count;
-    times.wall_s += seconds_since(start);
-    times.io_wait_s += parts_->network->io_wait_s() - waited;
-    if (parts_->trace) parts_->trace->flush();
-    Status status = watcher.status();
-    if (result && status && options.on_logits) status = options.on_logits(first, *result);
-    if (!result || !status) return tl::unexpected(!result ? result.error() : status.error());
-    guard.done();
-    logits = *result;
+    SLUICE_ASSIGN(logits, run_pass({&sequence, tokens.subspan(first, count), wanted, adapter},
+                                   watcher, options));
     if (!last && options.on_chunk) options.on_chunk(first + count);
   }
   return logits.last(shape().vocabulary);
+}
+
+/// One chunk, which `watcher` was told of.
+Result<std::span<const float>> Engine::run_pass(const model::Segment& segment, Watcher& watcher,
+                                                const FeedOptions& options) {
+  const auto start = Clock::now();
+  const double waited = parts_->network->io_wait_s();
+  EmptiesUnlessDone guard(*segment.state);
+  auto result = parts_->network->run({{&segment, 1}, &watcher, options.cancellation});
+  PassTimes& times = segment.tokens.size() == 1 ? single_ : many_;
+  ++times.passes;
+  times.positions += segment.tokens.size();
+  times.wall_s += seconds_since(start);
+  times.io_wait_s += parts_->network->io_wait_s() - waited;
+  if (parts_->trace) parts_->trace->flush();
+  Status status = watcher.status();
+  if (result && status && options.on_logits) {
+    status = options.on_logits(watcher.first(), *result);
+  }
+  if (!result || !status) return tl::unexpected(!result ? result.error() : status.error());
+  guard.done();
+  return result;
+}
+
+void Engine::accept(model::SequenceState& sequence, std::size_t count) {
+  const std::size_t before = sequence.length();
+  parts_->network->accept(count);
+  SLUICE_CHECK(sequence.length() == before + count);
 }
 
 Statistics Engine::statistics(const TokenCounts& tokens) const {
@@ -260,7 +283,8 @@ void Engine::predict_run(Statistics& now) const {
       predict(*parts_->architecture, parts_->placement, chunk(),
               speeds_of(load_of(*parts_->architecture, workload.context), drives, single_, many_),
               workload);
-  now.predicts_decode = tokens.decode_passes > 0;
+  // The plan knows no drafts: how many come true is the text's affair.
+  now.predicts_decode = tokens.decoded_tokens > 0 && tokens.drafted_tokens == 0;
   now.predicts_ttft = tokens.last_prompt_tokens > 0 && tokens.generated_tokens > 0;
 }
 

@@ -30,6 +30,10 @@ struct Progress {
 };
 
 struct FeedOptions {
+  /// So many of the tokens, at most EngineOptions::drafts of them behind one other, are guesses:
+  /// they are computed, but not appended before Engine::accept(). The logits of all are returned,
+  /// [1 + drafts, vocabulary].
+  std::size_t drafts = 0;
   const Cancellation* cancellation = nullptr;
   std::function<void(const Progress&)> on_progress;
   /// Called between two chunks: the sequence holds `tokens` of this feed(), whole chunks, as it
@@ -77,6 +81,10 @@ class Engine {
                                       std::span<const std::int32_t> tokens,
                                       const FeedOptions& options = {});
 
+  /// Appends the next `count` drafts of the last feed(), which was of this sequence. It is then as
+  /// if they had been fed. Their logits stay valid until the next feed().
+  void accept(model::SequenceState& sequence, std::size_t count);
+
   /// Where memory beside the engine's own is charged (see EngineOptions::reserve, saved_states).
   MemoryLedger& ledger();
 
@@ -100,6 +108,8 @@ class Engine {
                                            std::span<const std::int32_t> tokens,
                                            const FeedOptions& options,
                                            const model::Adapter* adapter);
+  Result<std::span<const float>> run_pass(const model::Segment& segment, Watcher& watcher,
+                                          const FeedOptions& options);
   /// Whether that many tokens more have room; never cuts.
   Status check_room(const model::SequenceState& sequence, std::size_t tokens) const;
 

@@ -45,6 +45,12 @@ struct GenerateOptions {
   /// sequence holds all of it but the last; no logits are looked at for it. It is given to on_token
   /// again, and counts as written.
   std::span<const std::int32_t> known = {};
+  /// Tokens to guess and to feed behind each in the same pass, at most EngineOptions::drafts
+  /// (drafter.h). Those that come true save a pass; no choice changes the answer.
+  std::size_t drafts = 0;
+  /// What the sequence holds before the prompt (of go_on(): all that it holds but `known`); looked
+  /// at for drafts only.
+  std::span<const std::int32_t> before = {};
 };
 
 struct Generated {

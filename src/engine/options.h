@@ -79,6 +79,10 @@ struct EngineOptions {
   std::size_t lookahead = kDefaultLookahead;
   static constexpr std::size_t kDefaultLookahead = 8;  ///< K3 picks 16
 
+  /// Tokens that may be guessed and fed behind one in the same pass (FeedOptions::drafts); 0: none.
+  /// Room for them is taken from the weights'. Changes no result.
+  std::size_t drafts = 0;
+
   /// The folder where it is remembered which experts a model uses; empty: nowhere.
   std::filesystem::path history;
 

@@ -75,6 +75,14 @@ std::string to_table(const Statistics& s) {
   if (s.predicts_decode) {
     line("seconds per token", beside(s.tokens.s_per_token(), s.prediction.seconds, true) +
                                   fmt::format("; limit: {}", name_of(s.prediction.token.limit())));
+  } else if (s.tokens.decoded_tokens > 0) {
+    line("seconds per token", fmt::format("{:.3f} s", s.tokens.s_per_token()));
+  }
+  if (s.tokens.drafted_tokens > 0) {
+    line("drafts", fmt::format("{} tokens, {} of them right ({:.0f} %)", s.tokens.drafted_tokens,
+                               s.tokens.accepted_tokens,
+                               share(static_cast<double>(s.tokens.accepted_tokens),
+                                     static_cast<double>(s.tokens.drafted_tokens))));
   }
   line("wall", fmt::format("{:.3f} s: {:.0f} % arithmetic, {:.0f} % I/O wait", s.wall_s,
                            share(s.compute_s(), s.wall_s), share(s.io_wait_s, s.wall_s)));
@@ -117,6 +125,8 @@ std::string to_json(const Statistics& s) {
       {"ttft_s", s.tokens.ttft_s},
       {"prefill_tokens_per_s", s.tokens.prefill_tokens_per_s()},
       {"decode_tokens_per_s", s.tokens.decode_tokens_per_s()},
+      {"drafted_tokens", s.tokens.drafted_tokens},
+      {"accepted_tokens", s.tokens.accepted_tokens},
       {"wall_s", s.wall_s},
       {"compute_s", s.compute_s()},
       {"io_wait_s", s.io_wait_s},
@@ -141,8 +151,8 @@ std::string to_json(const Statistics& s) {
       {"given_back_bytes", s.gone_bytes},
       {"most_given_back_bytes", s.most_gone_bytes},
   };
+  if (s.tokens.decoded_tokens > 0) json["s_per_token"] = s.tokens.s_per_token();
   if (s.predicts_decode) {
-    json["s_per_token"] = s.tokens.s_per_token();
     json["predicted_s_per_token"] = middle(s.prediction.seconds);
     json["predicted_s_per_token_range"] = {s.prediction.seconds.low, s.prediction.seconds.high};
     json["predicted_limit"] = name_of(s.prediction.token.limit());

@@ -20,17 +20,19 @@ struct TokenCounts {
   double ttft_s = 0;  ///< from the start of the last prompt to its first token
   double prefill_s = 0;
   double decode_s = 0;
-  std::uint64_t decode_passes = 0;       ///< tokens fed one by one, in decode_s
+  std::uint64_t decoded_tokens = 0;      ///< fed after the prompt, in decode_s
+  std::uint64_t drafted_tokens = 0;      ///< guessed, and fed behind others
+  std::uint64_t accepted_tokens = 0;     ///< of them, right: these cost no pass of their own
   std::uint64_t last_prompt_tokens = 0;  ///< of the prompt that ttft_s is of
 
   double prefill_tokens_per_s() const {
     return prefill_s > 0 ? static_cast<double>(prompt_tokens) / prefill_s : 0;
   }
   double s_per_token() const {
-    return decode_passes > 0 ? decode_s / static_cast<double>(decode_passes) : 0;
+    return decoded_tokens > 0 ? decode_s / static_cast<double>(decoded_tokens) : 0;
   }
   double decode_tokens_per_s() const {
-    return decode_s > 0 ? static_cast<double>(decode_passes) / decode_s : 0;
+    return decode_s > 0 ? static_cast<double>(decoded_tokens) / decode_s : 0;
   }
 };
 
@@ -59,7 +61,7 @@ struct Statistics {
   /// The plan's formula with the speeds that this run's own drives and arithmetic showed: what
   /// perfect overlap would have taken (lower end) and what was to be expected at most.
   Prediction prediction;
-  bool predicts_decode = false;                                ///< a token was decoded
+  bool predicts_decode = false;                                ///< tokens were decoded, undrafted
   bool predicts_ttft = false;                                  ///< a prompt was answered
   std::vector<std::optional<double>> drive_temperatures = {};  ///< of reads.drives, in Celsius
   /// Bytes from block devices as the kernel counts them. Direct reads are in it to the byte; what

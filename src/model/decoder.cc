@@ -93,6 +93,7 @@ class PassGuard {
 }  // namespace
 
 Result<std::span<const float>> Decoder::run(const Pass& pass) {
+  drafts_left_ = 0;
   SLUICE_ASSIGN(rows_, PassRows::admit(pass, limits_, parts_.shape.vocabulary));
   states_.clear();
   for (const Segment& segment : pass.segments) {
@@ -125,9 +126,20 @@ Result<std::span<const float>> Decoder::run_admitted(const Pass& pass) {
   lookahead_.learn(resources_.experts.statistics());
   SLUICE_ASSIGN(const std::span<const float> logits, head());
   for (std::size_t segment = 0; segment < states_.size(); ++segment) {
-    states_[segment]->advance(rows_.segments[segment].count);
+    states_[segment]->advance(rows_.segments[segment].count - pass.segments[segment].drafts);
   }
+  drafts_left_ = rows_.drafts;
   return logits;
+}
+
+void Decoder::accept(std::size_t count) {
+  SLUICE_CHECK(count <= drafts_left_);
+  const std::size_t first = rows_.drafts - drafts_left_;
+  const RowRange& rows = rows_.segments.front();
+  SLUICE_CHECK(states_.front()->length() == rows.past + rows.count - drafts_left_);
+  accept_drafts(first, count);
+  states_.front()->advance(count);
+  drafts_left_ -= count;
 }
 
 Status Decoder::embed(const Pass& pass) {

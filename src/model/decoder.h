@@ -62,9 +62,16 @@ class Decoder : public Network {
 
   Result<std::unique_ptr<SequenceState>> new_state(std::size_t context) override;
   Result<std::span<const float>> run(const Pass& pass) override;
+  void accept(std::size_t count) override;
   double io_wait_s() const override;
 
  protected:
+  /// Takes drafts [first, first + count) of the last pass into what a layer's state has beside
+  /// caches, which hold them already.
+  virtual void accept_drafts(std::size_t first, std::size_t count) {
+    static_cast<void>(first);
+    static_cast<void>(count);
+  }
   /// Where the activations lie; called once.
   virtual DecoderScratch lay_out(Arena& arena) = 0;
   /// The rows are embedded, the first layer follows.
@@ -98,6 +105,7 @@ class Decoder : public Network {
     return states_[segment]->caches(layer);
   }
   std::size_t positions() const { return rows_.positions; }
+  std::size_t drafts() const { return rows_.drafts; }
   std::span<const RowRange> segments() const { return rows_.segments; }
   std::size_t floats() const { return rows_.positions * parts_.shape.hidden; }
   const DecoderScratch& scratch() const { return scratch_; }
@@ -124,9 +132,10 @@ class Decoder : public Network {
   Lookahead lookahead_;
   double embedding_wait_s_ = 0;
 
-  // Of the pass under way.
+  // Of the pass under way, or of the last one while its drafts are looked at.
   PassRows rows_;
   std::vector<DecoderState*> states_;
+  std::size_t drafts_left_ = 0;  // that accept() may take
   std::vector<AdaptedRows> adapted_;
 };
 

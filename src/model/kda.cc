@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "kernels/ops.h"
 
@@ -112,7 +113,10 @@ std::size_t kda_state_floats(const KdaConfig& config) {
   return config.heads * head_state_floats(config);
 }
 
-KdaScratch lay_out_kda(Arena& arena, const KdaConfig& config, std::size_t positions, int threads) {
+KdaScratch lay_out_kda(Arena& arena, const KdaConfig& config, const PassLimits& limits,
+                       int threads) {
+  const std::size_t positions = limits.positions;
+  const auto workers = static_cast<std::size_t>(threads);
   KdaScratch s{};
   for (float** rows : {&s.q, &s.k, &s.v, &s.decay, &s.out}) {
     *rows = arena.take(positions * config.width());
@@ -120,14 +124,52 @@ KdaScratch lay_out_kda(Arena& arena, const KdaConfig& config, std::size_t positi
   s.low = arena.take(positions * config.dim);
   s.beta = arena.take(positions * config.heads);
   s.prepared = arena.take(kernels::prepared_floats(config.width(), positions));
-  s.step = arena.take(static_cast<std::size_t>(threads) * config.dim);
+  s.step = arena.take(workers * config.dim);
+  if (limits.drafts > 0) s.trial = arena.take(workers * head_state_floats(config));
   return s;
 }
 
+std::vector<KdaScratch> lay_out_kda_drafts(Arena& arena, const KdaConfig& config,
+                                           const std::vector<bool>& is_kda, std::size_t drafts,
+                                           int threads) {
+  if (drafts == 0) return {};
+  // The outputs of drafts were seen already: one room for those that accepting makes once more.
+  float* const out = arena.take(drafts * config.width());
+  float* const step = arena.take(static_cast<std::size_t>(threads) * config.dim);
+  std::vector<KdaScratch> all(is_kda.size());
+  for (std::size_t layer = 0; layer < all.size(); ++layer) {
+    if (!is_kda[layer]) continue;
+    KdaScratch& s = all[layer];
+    for (float** rows : {&s.q, &s.k, &s.v, &s.decay}) *rows = arena.take(drafts * config.width());
+    s.beta = arena.take(drafts * config.heads);
+    s.out = out;
+    s.step = step;
+  }
+  return all;
+}
+
+namespace {
+
+/// Notes the inputs of the recurrence of the last rows, before it changes them in place.
+void note_drafts(const KdaConfig& config, const KdaScratch& scratch, std::size_t positions,
+                 const KdaDrafts& drafts) {
+  const KdaScratch& notes = *drafts.notes;
+  const std::size_t first = positions - drafts.count;
+  const std::size_t width = config.width();
+  const std::pair<const float*, float*> rows[] = {{scratch.q, notes.q},
+                                                  {scratch.k, notes.k},
+                                                  {scratch.v, notes.v},
+                                                  {scratch.decay, notes.decay}};
+  for (const auto& [from, to] : rows) std::copy_n(from + first * width, drafts.count * width, to);
+  std::copy_n(scratch.beta + first * config.heads, drafts.count * config.heads, notes.beta);
+}
+
+}  // namespace
+
 Status run_kda(const KdaWeights& weights, const KdaConfig& config, float epsilon,
                const VectorTable& vectors, Executor& executor, const KdaScratch& scratch,
-               std::span<const RowRange> segments, FunctionRef<float*(std::size_t segment)> state,
-               Input& x, float* y) {
+               std::span<const RowRange> segments, const KdaDrafts& drafts,
+               FunctionRef<float*(std::size_t segment)> state, Input& x, float* y) {
   const std::size_t positions = x.positions();
   SLUICE_TRY(executor.multiply(weights.q, x, scratch.q));
   SLUICE_TRY(executor.multiply(weights.k, x, scratch.k));
@@ -137,10 +179,19 @@ Status run_kda(const KdaWeights& weights, const KdaConfig& config, float epsilon
   SLUICE_TRY(executor.multiply(weights.f_b, low, scratch.decay));
   SLUICE_TRY(executor.multiply(weights.beta, x, scratch.beta));
 
+  if (drafts.count > 0) note_drafts(config, scratch, positions, drafts);
+  const std::size_t floats = head_state_floats(config);
   executor.parallel(config.heads, [&](std::size_t index, int worker) {
     const Head head(weights, config, epsilon, vectors, scratch, index, worker);
     for (std::size_t segment = 0; segment < segments.size(); ++segment) {
-      head.run(segments[segment], state(segment) + index * head_state_floats(config));
+      RowRange rows = segments[segment];
+      rows.count -= drafts.count;  // with any, this is the only segment
+      float* const kept = state(segment) + index * floats;
+      head.run(rows, kept);
+      if (drafts.count == 0) continue;
+      float* const trial = scratch.trial + static_cast<std::size_t>(worker) * floats;
+      std::copy_n(kept, floats, trial);
+      head.run({.first = rows.first + rows.count, .count = drafts.count}, trial);
     }
   });
 
@@ -158,6 +209,15 @@ Status run_kda(const KdaWeights& weights, const KdaConfig& config, float epsilon
                            });
   Input gated(scratch.out, config.width(), positions, scratch.prepared);
   return executor.multiply(weights.out, gated, y);
+}
+
+void accept_kda(const KdaWeights& weights, const KdaConfig& config, float epsilon,
+                const VectorTable& vectors, Executor& executor, const KdaScratch& notes,
+                std::size_t first, std::size_t count, float* state) {
+  executor.parallel(config.heads, [&](std::size_t index, int worker) {
+    const Head head(weights, config, epsilon, vectors, notes, index, worker);
+    head.run({.first = first, .count = count}, state + index * head_state_floats(config));
+  });
 }
 
 }  // namespace sluice::model

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "model/arena.h"
 #include "model/blueprint.h"
 #include "model/executor.h"
 #include "model/kimi_config.h"
+#include "model/network.h"
 #include "model/rows.h"
 #include "model/vectors.h"
 
@@ -41,14 +43,36 @@ struct KdaScratch {
   float* beta;                     ///< [positions, heads]
   float* prepared;                 ///< for inputs of width dim or P
   float* step;                     ///< [threads, dim]
+  float* trial;                    ///< with drafts: the state of a head, for each thread
 };
-KdaScratch lay_out_kda(Arena& arena, const KdaConfig& config, std::size_t positions, int threads);
+KdaScratch lay_out_kda(Arena& arena, const KdaConfig& config, const PassLimits& limits,
+                       int threads);
+
+/// What the drafts of a pass bring to the recurrence, kept until it is known which of them are
+/// right: by layer, there where `is_kda`. Only q, k, v, decay and beta [drafts, ...] and what a
+/// head's step needs are there; nothing at all without drafts.
+std::vector<KdaScratch> lay_out_kda_drafts(Arena& arena, const KdaConfig& config,
+                                           const std::vector<bool>& is_kda, std::size_t drafts,
+                                           int threads);
+
+/// The drafts at the end of the rows of a pass, and where they are noted.
+struct KdaDrafts {
+  std::size_t count = 0;
+  const KdaScratch* notes = nullptr;
+};
 
 /// The attention output for normed rows x [positions, hidden] into y [positions, hidden].
-/// state(segment) is the layer's state of a segment's sequence, updated in place.
+/// state(segment) is the layer's state of a segment's sequence, updated in place by all rows but
+/// drafts.
 Status run_kda(const KdaWeights& weights, const KdaConfig& config, float epsilon,
                const VectorTable& vectors, Executor& executor, const KdaScratch& scratch,
-               std::span<const RowRange> segments, FunctionRef<float*(std::size_t segment)> state,
-               Input& x, float* y);
+               std::span<const RowRange> segments, const KdaDrafts& drafts,
+               FunctionRef<float*(std::size_t segment)> state, Input& x, float* y);
+
+/// Brings the layer's state from before draft `first` to behind the `count` drafts from there on.
+/// Uses their notes up.
+void accept_kda(const KdaWeights& weights, const KdaConfig& config, float epsilon,
+                const VectorTable& vectors, Executor& executor, const KdaScratch& notes,
+                std::size_t first, std::size_t count, float* state);
 
 }  // namespace sluice::model

@@ -97,6 +97,9 @@ struct Segment {
   std::span<const std::int32_t> tokens;
   Logits logits = Logits::last;
   const Adapter* adapter = nullptr;  ///< that its rows are computed with; may be null
+  /// So many of the tokens, the last ones, are drafts: computed like the others, but not appended
+  /// before Network::accept(). Only in a pass of this segment alone, and behind another token.
+  std::size_t drafts = 0;
 };
 
 /// Watches a pass. All calls come from the pass's thread.
@@ -140,6 +143,7 @@ struct PassLimits {
   std::size_t logit_rows = 1;    ///< of a pass
   std::size_t context = 1;       ///< of a sequence
   std::size_t adapter_rank = 0;  ///< of adapters at most; 0: there are none
+  std::size_t drafts = 0;        ///< of a pass, among its positions
 };
 
 /// A network with its weights behind it.
@@ -153,6 +157,11 @@ class Network {
   /// positions, valid until the next pass. On an error the states of the segments are undefined
   /// (reset them); the network itself can go on.
   virtual Result<std::span<const float>> run(const Pass& pass) = 0;
+
+  /// Appends the next `count` drafts of the last pass to its sequence, which is afterwards, bit for
+  /// bit, as if they had been fed. Nothing may have happened to the sequence since that pass but
+  /// this. The logits stay valid.
+  virtual void accept(std::size_t count) = 0;
 
   /// Time that passes waited for bytes, in seconds.
   virtual double io_wait_s() const = 0;

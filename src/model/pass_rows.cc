@@ -29,9 +29,12 @@ Result<PassRows> PassRows::admit(const Pass& pass, const PassLimits& limits,
       }
     }
     rows.positions += segment.tokens.size();
+    rows.drafts += segment.drafts;
+    SLUICE_CHECK(segment.drafts == 0 ||
+                 (pass.segments.size() == 1 && segment.drafts < segment.tokens.size()));
   }
   SLUICE_CHECK(rows.positions > 0 && rows.positions <= limits.positions);
-  SLUICE_CHECK(rows.logit_rows.size() <= limits.logit_rows);
+  SLUICE_CHECK(rows.logit_rows.size() <= limits.logit_rows && rows.drafts <= limits.drafts);
   return rows;
 }
 

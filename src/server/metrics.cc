@@ -93,9 +93,14 @@ void add_drive_temperatures(const engine::Statistics& engine, Families& families
 }
 
 void add_token_times(const engine::Statistics& engine, Families& families) {
-  if (!engine.predicts_decode) return;
+  families.counter("sluice_drafted_tokens_total", "Tokens guessed and fed behind others (--draft)",
+                   real(engine.tokens.drafted_tokens));
+  families.counter("sluice_accepted_tokens_total", "Of them, right: they took no pass of their own",
+                   real(engine.tokens.accepted_tokens));
+  if (engine.tokens.decoded_tokens == 0) return;
   families.gauge("sluice_seconds_per_token", "Of decoding, measured since start",
                  engine.tokens.s_per_token());
+  if (!engine.predicts_decode) return;
   constexpr const char* kName = "sluice_predicted_seconds_per_token";
   constexpr const char* kHelp = "What the drives and the arithmetic of this run let expect";
   families.gauge(kName, kHelp, engine.prediction.seconds.low, {{"end", "low"}});

@@ -77,6 +77,7 @@ class TaskRun {
                                   std::span<const float> logits, AnswerMachine& machine,
                                   std::vector<text::TokenLogProbability>& trail) {
     engine::GenerateOptions options = generate_options(number);
+    options.before = prompt;
     if (known) options.known = known->ids;
     std::optional<text::TokenConstraint> constraint = constraint_of(plan_.grammar);
     if (constraint) options.constraint = &*constraint;
@@ -121,6 +122,7 @@ class TaskRun {
     options.sampling.seed += number;
     options.stop_ids = place_.stop_ids;
     options.feed = feed_options();
+    options.drafts = place_.engine.options().drafts;
     return options;
   }
 

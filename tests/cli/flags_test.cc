@@ -42,6 +42,7 @@ const Effect kEffects[] = {
     {{"--ctx", "3000"}, "/stats/memory/state and KV cache"},
     {{"--ring", "1M"}, "/stats/memory/trunk ring"},
     {{"--lookahead", "off"}, "/stats/bytes_guessed_used"},
+    {{"--draft", "4"}, "/stats/memory/activations"},
     {{"--kv-type", "q8_0"}, "/stats/memory/state and KV cache"},
     {{"--kv-type", "bf16"}, "/stats/memory/state and KV cache"},
 };

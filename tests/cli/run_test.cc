@@ -178,8 +178,12 @@ TEST(Run, SamplesByTheSeed) {
 
 TEST(Run, WritesTheSameWhateverTheWayOfComputing) {
   const Json prompt = night();
-  for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
-           {"--threads", "1"}, {"--threads", "3", "--chunk", "3"}, {"--io", "mmap"}}) {
+  for (const std::vector<std::string>& flags :
+       std::vector<std::vector<std::string>>{{"--threads", "1"},
+                                             {"--threads", "3", "--chunk", "3"},
+                                             {"--io", "mmap"},
+                                             {"--draft", "3"},
+                                             {"--draft", "off"}}) {
     std::vector<std::string> arguments = {"run",
                                           kNano,
                                           "-p",
@@ -189,6 +193,24 @@ TEST(Run, WritesTheSameWhateverTheWayOfComputing) {
                                           count_of(prompt.at("greedy"))};
     arguments.insert(arguments.end(), flags.begin(), flags.end());
     EXPECT_EQ(run_program(arguments).out, prompt.at("greedy_text")) << flags[0];
+  }
+}
+
+TEST(Run, TellsHowManyDraftsCameTrue) {
+  // k3-nano goes on with this in circles.
+  const Finished run = run_program({"run", kNano, "-p", "def __init__(self", "--greedy",
+                                    "--max-new", "40", "--draft", "4", "--json", "--stats"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_NE(run.err.find("\n  drafts "), std::string::npos) << run.err;
+  const Json stats = Json::parse(run.out).at("stats");
+  EXPECT_GT(stats.at("accepted_tokens"), 0);
+  EXPECT_GE(stats.at("drafted_tokens"), stats.at("accepted_tokens"));
+  EXPECT_GT(stats.at("s_per_token"), 0);
+  EXPECT_FALSE(stats.contains("predicted_s_per_token")) << "the plan knows no drafts";
+  for (const char* wrong : {"0", "33", "-1", "on", ""}) {
+    const Finished refused = run_program({"run", kNano, "-p", "Alice", "--draft", wrong});
+    EXPECT_EQ(refused.exit_code, 2) << wrong;
+    EXPECT_NE(refused.err.find("--draft"), std::string::npos) << refused.err;
   }
 }
 

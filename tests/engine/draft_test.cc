@@ -1,0 +1,292 @@
+// Promise 2, the same bits: tokens that are guessed and fed behind others change nothing, whether
+// they come true or not.
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "engine/generate.h"
+#include "engine/golden.h"
+#include "engine/smallest.h"
+
+namespace sluice::engine {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+using Bytes = std::vector<std::byte>;
+using Logits = std::vector<float>;
+
+constexpr std::size_t kDrafts = 5;
+constexpr std::size_t kSteps = 48;
+
+Bytes saved(const model::SequenceState& sequence) {
+  Bytes bytes(sequence.saved_bytes());
+  sequence.save(bytes);
+  return bytes;
+}
+
+bool same_bits(std::span<const float> a, const Logits& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), b.size() * sizeof(float)) == 0;
+}
+
+/// What each position of a text must compute: its logits, and the sequence behind it.
+struct Expected {
+  std::vector<Logits> logits;
+  std::vector<Bytes> sequence;
+};
+
+class Drafts : public ::testing::TestWithParam<const char*> {
+ protected:
+  /// More positions than a window looks back on, and then those that are drafted.
+  static constexpr std::size_t kBefore = 120;
+
+  Ids text(std::size_t vocabulary) const {
+    const auto ids = static_cast<std::int32_t>(std::min<std::size_t>(vocabulary, 500));
+    Ids tokens;
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(kBefore + kSteps); ++i) {
+      tokens.push_back((i * 37 + i * i % 11) % ids);
+    }
+    return tokens;
+  }
+
+  Expected expected(Engine& engine, const Ids& tokens) const {
+    Expected all;
+    const auto sequence = *engine.new_sequence();
+    EXPECT_TRUE(engine.feed(*sequence, std::span(tokens).first(kBefore)));
+    for (std::size_t at = kBefore; at < tokens.size(); ++at) {
+      const auto logits = engine.feed(*sequence, std::span(tokens).subspan(at, 1));
+      EXPECT_TRUE(logits) << logits.error().message;
+      if (!logits) break;
+      all.logits.emplace_back(logits->begin(), logits->end());
+      all.sequence.push_back(saved(*sequence));
+    }
+    return all;
+  }
+
+  /// Token `at`, and behind it drafts of which the first `right` go on as the text does.
+  Ids with_drafts(const Ids& tokens, std::size_t at, std::size_t drafts, std::size_t right) const {
+    Ids fed = {tokens[at]};
+    for (std::size_t i = 1; i <= drafts; ++i) {
+      fed.push_back(i <= right ? tokens[at + i] : (tokens[at] + 1 + static_cast<int>(i)) % 64);
+    }
+    return fed;
+  }
+
+  /// Feeds what follows the first kBefore tokens with drafts of which none, one, ... all are right.
+  void check(Engine& engine, const Ids& tokens, const Expected& expected) const {
+    const auto sequence = *engine.new_sequence();
+    ASSERT_TRUE(engine.feed(*sequence, std::span(tokens).first(kBefore)));
+    const std::size_t vocabulary = engine.shape().vocabulary;
+    std::size_t step = 0;
+    for (std::size_t at = kBefore; at < tokens.size(); ++step) {
+      const std::size_t drafts = 1 + step % kDrafts;
+      const std::size_t left = tokens.size() - 1 - at;
+      const std::size_t right = std::min({step / 2 % (kDrafts + 1), drafts, left});
+      FeedOptions options;
+      options.drafts = drafts;
+      const auto rows = engine.feed(*sequence, with_drafts(tokens, at, drafts, right), options);
+      ASSERT_TRUE(rows) << rows.error().message;
+      ASSERT_EQ(rows->size(), (1 + drafts) * vocabulary);
+      EXPECT_EQ(saved(*sequence), expected.sequence[at - kBefore]);
+      // One by one, or all at once.
+      const std::size_t stride = step % 2 == 0 ? 1 : std::max<std::size_t>(right, 1);
+      for (std::size_t taken = 0; taken < right; taken += stride) engine.accept(*sequence, stride);
+      EXPECT_EQ(saved(*sequence), expected.sequence[at + right - kBefore]) << at;
+      for (std::size_t row = 0; row <= right; ++row) {
+        EXPECT_TRUE(same_bits(rows->subspan(row * vocabulary, vocabulary),
+                              expected.logits[at + row - kBefore]))
+            << "position " << at + row;
+      }
+      at += 1 + right;
+    }
+  }
+
+  /// All of it, with and without much memory, for a format of the caches.
+  void check_all(kernels::WeightFormat format) const {
+    EngineOptions options = options_for(GetParam());
+    options.cache_format = format;
+    const auto plain = Engine::open(options);
+    ASSERT_TRUE(plain) << plain.error().message;
+    const Ids tokens = text((*plain)->shape().vocabulary);
+    const Expected all = expected(**plain, tokens);
+    ASSERT_EQ(all.logits.size(), kSteps);
+    options.drafts = kDrafts;
+    const auto engine = Engine::open(options);
+    ASSERT_TRUE(engine) << engine.error().message;
+    check(**engine, tokens, all);
+    options.chunk = 1;
+    options.threads = 3;
+    const auto small = open_smallest(options);
+    ASSERT_TRUE(small) << small.error().message;
+    check(**small, tokens, all);
+  }
+};
+
+TEST_P(Drafts, Promise2AppendOnlyWhatIsAccepted) { check_all(kernels::WeightFormat::f32); }
+
+TEST_P(Drafts, Promise2InCachesThatRound) { check_all(kernels::WeightFormat::q8_0); }
+
+INSTANTIATE_TEST_SUITE_P(Checkpoints, Drafts,
+                         ::testing::Values("k3-tiny", "k3-small", "kl-tiny", "llama-tiny",
+                                           "gguf-plain-tiny", "gemma3-tiny", "mistral-window-tiny",
+                                           "qwen2-window-tiny", "qwen3moe-tiny", "deepseek-tiny",
+                                           "gpt-oss-tiny"),
+                         [](const auto& test) { return test_name(test.param); });
+
+/// An answer, and what was seen on its way.
+struct Written {
+  Ids ids;
+  std::vector<Logits> logits;
+  FinishReason reason = FinishReason::length;
+  Bytes sequence;
+  TokenCounts counts;
+};
+
+GenerateOptions greedy(std::size_t max_new) {
+  GenerateOptions options;
+  options.max_new = max_new;
+  options.sampling.greedy = true;
+  return options;
+}
+
+class DraftedAnswers : public ::testing::Test {
+ protected:
+  // "def __init__(self", which k3-nano goes on with the same words several times.
+  const Ids kPrompt = {792, 772, 1355, 1015, 423};
+
+  static std::unique_ptr<Engine> open(std::size_t drafts, std::size_t context = 96) {
+    EngineOptions options = options_for("k3-nano");
+    options.drafts = drafts;
+    options.context = context;
+    auto engine = Engine::open(options);
+    EXPECT_TRUE(engine) << engine.error().message;
+    return std::move(*engine);
+  }
+
+  Written write(Engine& engine, GenerateOptions options,
+                const std::function<bool(std::int32_t id)>& more = nullptr) const {
+    Written written;
+    const auto sequence = *engine.new_sequence();
+    options.drafts = engine.options().drafts;
+    options.on_choice = [&](std::span<const float> logits, std::int32_t) {
+      written.logits.emplace_back(logits.begin(), logits.end());
+    };
+    const auto on_token = [&](std::int32_t id) {
+      written.ids.push_back(id);
+      EXPECT_EQ(sequence->length(), kPrompt.size() + written.ids.size() - 1);
+      return !more || more(id);
+    };
+    const auto made = generate(engine, *sequence, kPrompt, options, on_token, written.counts);
+    EXPECT_TRUE(made) << made.error().message;
+    if (made) {
+      EXPECT_EQ(made->ids, written.ids);
+      written.reason = made->reason;
+    }
+    written.sequence = saved(*sequence);
+    return written;
+  }
+
+  static void expect_same(const Written& found, const Written& expected) {
+    EXPECT_EQ(found.ids, expected.ids);
+    EXPECT_EQ(found.reason, expected.reason);
+    EXPECT_EQ(found.sequence, expected.sequence);
+    ASSERT_EQ(found.logits.size(), expected.logits.size());
+    for (std::size_t i = 0; i < found.logits.size(); ++i) {
+      EXPECT_TRUE(same_bits(found.logits[i], expected.logits[i])) << "token " << i;
+    }
+    EXPECT_EQ(found.counts.generated_tokens, expected.counts.generated_tokens);
+    EXPECT_EQ(found.counts.decoded_tokens, expected.counts.decoded_tokens);
+  }
+};
+
+TEST_F(DraftedAnswers, Promise2AreTheSameInFewerPasses) {
+  const GenerateOptions options = greedy(40);
+  const Written expected = write(*open(0), options);
+  EXPECT_EQ(expected.counts.drafted_tokens, 0u);
+  for (const std::size_t drafts : {1, 3, 8, 32}) {
+    const auto engine = open(drafts);
+    const Written found = write(*engine, options);
+    expect_same(found, expected);
+    EXPECT_GT(found.counts.accepted_tokens, 0u);
+    EXPECT_LE(found.counts.accepted_tokens, found.counts.drafted_tokens);
+    EXPECT_LT(found.counts.accepted_tokens, found.counts.decoded_tokens);
+  }
+}
+
+TEST_F(DraftedAnswers, Promise2AreTheSameWhereTokensAreDrawn) {
+  const auto plain = open(0);
+  const auto engine = open(4);
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    GenerateOptions options;
+    options.max_new = 40;
+    options.sampling.temperature = 0.6f;
+    options.sampling.frequency_penalty = 0.5f;
+    options.sampling.seed = seed;
+    expect_same(write(*engine, options), write(*plain, options));
+  }
+}
+
+TEST_F(DraftedAnswers, EndWhereTheyWouldWithout) {
+  const auto plain = open(0, 30);
+  const auto engine = open(8, 30);
+  GenerateOptions options = greedy(100);
+  const Written full = write(*plain, options);
+  EXPECT_EQ(full.reason, FinishReason::context);
+  expect_same(write(*engine, options), full);
+  for (const std::size_t most : {1, 2, 17, 18, 19, 20}) {
+    options.max_new = most;
+    expect_same(write(*engine, options), write(*plain, options));
+  }
+  // At each token, so that the end is also among drafts that came true.
+  for (std::size_t last = 1; last < full.ids.size(); ++last) {
+    std::size_t count = 0;
+    const auto more = [&](std::int32_t) { return ++count < last; };
+    const Written expected = write(*plain, greedy(100), more);
+    count = 0;
+    expect_same(write(*engine, greedy(100), more), expected);
+    EXPECT_EQ(expected.reason, FinishReason::stopped);
+  }
+  options.max_new = 100;
+  options.stop_ids = {837};  // comes in what is repeated
+  const Written ended = write(*plain, options);
+  EXPECT_EQ(ended.reason, FinishReason::end_of_turn);
+  expect_same(write(*engine, options), ended);
+}
+
+TEST_F(DraftedAnswers, GoOnFromWhatIsKnown) {
+  const GenerateOptions options = greedy(40);
+  const Written expected = write(*open(0), options);
+  const auto engine = open(4);
+  for (const std::size_t known : {std::size_t{1}, std::size_t{20}, expected.ids.size() - 1}) {
+    const auto sequence = *engine->new_sequence();
+    Ids held = kPrompt;
+    held.insert(held.end(), expected.ids.begin(),
+                expected.ids.begin() + static_cast<std::ptrdiff_t>(known - 1));
+    ASSERT_TRUE(engine->feed(*sequence, held));
+    GenerateOptions rest = options;
+    rest.drafts = 4;
+    rest.before = kPrompt;
+    rest.known = std::span(expected.ids).first(known);
+    TokenCounts counts;
+    const auto made = go_on(
+        *engine, *sequence, {}, rest, [](std::int32_t) { return true; }, counts);
+    ASSERT_TRUE(made) << made.error().message;
+    EXPECT_EQ(made->ids, expected.ids);
+    EXPECT_EQ(saved(*sequence), expected.sequence);
+  }
+}
+
+TEST_F(DraftedAnswers, HaveTheirRoomInTheBudget) {
+  EngineOptions options = options_for("k3-nano");
+  const std::uint64_t without = smallest_budget(options);
+  options.drafts = 32;
+  EXPECT_GT(smallest_budget(options), without);
+  const auto small = open_smallest(options);
+  ASSERT_TRUE(small) << small.error().message;
+  expect_same(write(**small, greedy(24)), write(*open(0), greedy(24)));
+  for (const auto& [tenant, bytes] : (*small)->statistics().memory) {
+    EXPECT_LE(bytes, *(*small)->options().ram) << tenant;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::engine
