@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -22,6 +23,8 @@ template <class... Args>
 void log_note(fmt::format_string<Args...> format, Args&&... args) {
   log_line(LogLevel::note, fmt::format(format, std::forward<Args>(args)...));
 }
+/// The same text once in the life of the process, however often it is true.
+void log_note_once(std::string text);
 template <class... Args>
 void log_warning(fmt::format_string<Args...> format, Args&&... args) {
   log_line(LogLevel::warning, fmt::format(format, std::forward<Args>(args)...));

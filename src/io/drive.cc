@@ -56,10 +56,10 @@ double Drive::busy_s() const {
 
 void Drive::note_buffered(const std::string& path, const std::string& reason) {
   if (noted_.exchange(true)) return;
-  log_note(
+  log_note_once(fmt::format(
       "{}: direct I/O does not work on this drive ({}); its files are read through the page cache, "
       "which is slower (first file: {})",
-      folder_, reason, path);
+      folder_, reason, path));
 }
 
 }  // namespace sluice::io

@@ -13,8 +13,9 @@ std::unique_ptr<Reader> make_uring_reader(const ReaderOptions& options) {
   int error = 0;
   const std::shared_ptr<RingEngine> engine = make_ring_engine(options, error);
   if (engine == nullptr) {
-    log_note("io_uring cannot be used here ({}); reading with a pool of threads instead",
-             error_text(error));
+    log_note_once(
+        fmt::format("io_uring cannot be used here ({}); reading with a pool of threads instead",
+                    error_text(error)));
     return make_pread_reader(options);
   }
   auto lane_maker = [engine, options](const OpenFile& first,
