@@ -36,13 +36,12 @@ Result<std::vector<std::byte>> read_all(const fs::path& path, std::uint64_t limi
   return bytes;
 }
 
-}  // namespace
-
-Result<std::vector<fs::path>> make_pack_folders(const std::vector<fs::path>& folders,
-                                                const fs::path& model_folder) {
+/// Where the folders will be: none in the model's or twice. Nothing is made yet.
+Result<std::vector<fs::path>> places_of(const std::vector<fs::path>& folders,
+                                        const fs::path& model_folder) {
   std::error_code error;
   const fs::path model = fs::weakly_canonical(model_folder, error);
-  std::vector<fs::path> made;
+  std::vector<fs::path> places;
   for (const fs::path& folder : folders) {
     fs::path place = fs::weakly_canonical(fs::absolute(folder), error);
     if (place.filename().empty()) place = place.parent_path();
@@ -51,22 +50,39 @@ Result<std::vector<fs::path>> make_pack_folders(const std::vector<fs::path>& fol
                   "{}: the folder lies in that of the model; a pack needs a folder of its own",
                   folder.string());
     }
-    if (std::ranges::find(made, place) != made.end()) {
+    if (std::ranges::find(places, place) != places.end()) {
       return fail(ErrorKind::usage, "{}: the folder is given twice", folder.string());
     }
-    fs::create_directories(place, error);
-    std::error_code ignored;
-    if (fs::exists(place, ignored) && !fs::is_directory(place, ignored)) {
-      return fail(ErrorKind::usage, "{}: is there and is no folder; give another name",
-                  folder.string());
-    }
-    if (error) {
-      return fail(io::kind_of_refused_place(error.value()), "{}: the folder cannot be made: {}",
-                  folder.string(), error.message());
-    }
-    made.push_back(std::move(place));
+    places.push_back(std::move(place));
   }
-  return made;
+  return places;
+}
+
+/// `name`: as the user gave it.
+Status make_folder(const fs::path& place, const fs::path& name) {
+  std::error_code error;
+  fs::create_directories(place, error);
+  std::error_code ignored;
+  if (fs::exists(place, ignored) && !fs::is_directory(place, ignored)) {
+    return fail(ErrorKind::usage, "{}: is there and is no folder; give another name",
+                name.string());
+  }
+  if (error) {
+    return fail(io::kind_of_refused_place(error.value()), "{}: the folder cannot be made: {}",
+                name.string(), error.message());
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<fs::path>> make_pack_folders(const std::vector<fs::path>& folders,
+                                                const fs::path& model_folder) {
+  SLUICE_ASSIGN(std::vector<fs::path> places, places_of(folders, model_folder));
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    SLUICE_TRY(make_folder(places[i], folders[i]));
+  }
+  return places;
 }
 
 Status expect_empty(const std::vector<fs::path>& folders) {
