@@ -192,10 +192,16 @@ Status TrialFiles::write_temporary(const fs::path& folder, std::uint64_t bytes) 
                 "temporary one cannot be written: {}",
                 folder.string(), format_size(kLeastBytes), io::error_text(code));
   };
-  std::string name = (folder / ".sluice-trial-XXXXXX").string();
-  descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);
-  if (descriptor_ < 0) return failed(errno);
-  ::unlink(name.c_str());
+#ifdef O_TMPFILE
+  // Without a name nothing can be left behind, whenever the program ends.
+  descriptor_ = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+#endif
+  if (descriptor_ < 0) {
+    std::string name = (folder / ".sluice-trial-XXXXXX").string();
+    descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);
+    if (descriptor_ < 0) return failed(errno);
+    ::unlink(name.c_str());
+  }
   std::vector<std::uint64_t> block(kWriteBytes / sizeof(std::uint64_t));
   std::mt19937_64 random(1);  // drives that compress gain nothing
   for (std::uint64_t done = 0; done < bytes;) {
