@@ -61,7 +61,8 @@ std::optional<fs::path> lone_config(const fs::path& path) {
   if (!fs::exists(path / "config.json", error)) return std::nullopt;
   for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    if (name.find(".safetensors") != std::string::npos || name.starts_with("sluice-pack")) {
+    // An index or a download that has not come in yet holds no weights.
+    if (name.ends_with(".safetensors") || name.starts_with("sluice-pack")) {
       return std::nullopt;
     }
   }
