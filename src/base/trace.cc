@@ -97,8 +97,8 @@ void Trace::read(const Read& read) {
   const std::string name = quoted(read.name);
   const std::string category = quoted(read.purpose);
   const std::string args =
-      fmt::format(R"("file":{},"offset":{},"bytes":{},"asked_as":{},"wait_ms":{:.3f})",
-                  quoted(read.file), read.offset, read.bytes, quoted(read.priority),
+      fmt::format(R"("drive":{},"file":{},"offset":{},"bytes":{},"asked_as":{},"wait_ms":{:.3f})",
+                  read.drive, quoted(read.file), read.offset, read.bytes, quoted(read.priority),
                   std::chrono::duration<double, std::milli>(read.arrived - read.asked).count());
   const std::scoped_lock lock(mutex_);
   const std::size_t process = kFirstDrive + read.drive;
