@@ -22,6 +22,7 @@
 #include "io/drive_temperature.h"
 #include "io/file.h"
 #include "io/ring.h"
+#include "io/ring_engine.h"
 #include "kernels/simd_targets.h"
 
 namespace sluice::engine {
@@ -96,7 +97,7 @@ std::optional<std::uint64_t> limit_of(int resource) {
 
 std::string io_uring_refusal() {
   int error = 0;
-  if (io::make_kernel_ring(8, error) != nullptr) return "";
+  if (io::make_kernel_ring(io::kRingEntries, error) != nullptr) return "";
   std::string why = io::error_text(error < 0 ? -error : error);
   switch (error < 0 ? -error : error) {
     case ENOSYS:

@@ -24,9 +24,7 @@
 namespace sluice::io {
 namespace {
 
-// Reads under way on all drives together: four drives at the depth of 64.
-constexpr std::size_t kSlots = 255;
-constexpr unsigned kRingEntries = kSlots + 1;  // and the wait for the waker
+constexpr std::size_t kSlots = kRingEntries - 1;
 constexpr std::uint64_t kWakeTag = kSlots;
 
 /// Wakes the thread that waits in the ring.

@@ -8,6 +8,10 @@
 
 namespace sluice::io {
 
+/// Entries of the ring: reads under way on all drives together (four drives at the depth of 64, but
+/// one), and the wait for what wakes its thread.
+inline constexpr unsigned kRingEntries = 256;
+
 /// Thread-safe. Must outlive its lanes.
 class RingEngine {
  public:
