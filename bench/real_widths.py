@@ -8,7 +8,8 @@ MODEL is a folder as `sluice synth kimi-k3 MODEL --layers 5 --experts 128 --voca
 (16 GB). Run it as root: each run is held in a memory control group of its budget and 2 %, page cache
 included. Parts, each a table on stdout (default: all):
 
-    decode    seconds per token and bytes per second, beside fio on the same files
+    decode    seconds per token and bytes per second, beside fio on the same files in the same
+              control group, both with 8 reads at a time
     mmap      --io mmap under the same limit, the data being four times the memory
     splits    five splits of the memory between trunk and experts
     plan      predicted and measured seconds per token, on the drive and on the drive held to a rate
@@ -85,12 +86,14 @@ class Bench:
                                 capture_output=True, text=True).stdout.strip()
         return source
 
-    def fio(self, block="4M", depth=8, seconds=4):
-        """Bytes/s of random direct reads on the model's files."""
+    def fio(self, limit=None, block="4M", depth=8, seconds=4):
+        """Bytes/s of random direct reads on the model's files, within `limit` bytes of memory."""
         command = ["fio", "--name=limit", "--filename=" + ":".join(self.files), "--rw=randread",
                    f"--bs={block}", f"--iodepth={depth}", "--ioengine=io_uring", "--direct=1",
                    "--readonly", f"--runtime={seconds}", "--time_based", "--output-format=json"]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        with control_group(limit) as join:
+            done = subprocess.run(command, check=True, capture_output=True, text=True,
+                                  preexec_fn=join)
         return json.loads(done.stdout)["jobs"][0]["read"]["bw_bytes"]
 
     def sluice(self, *words, limit=None, device=None, rate=None):
@@ -109,24 +112,25 @@ class Bench:
         return json.loads(out)
 
     def decode_part(self):
-        print("\n| `--ram` | `--io` | s per token | read | fio before, after | of fio | computing | "
-              "s per token / the longer |\n|---|---|---:|---:|---:|---:|---:|---:|")
+        print("\n| `--ram` | `--io` | s per token | read | fio before, after | of fio | of own random "
+              "reads | drive busy | computing | s per token / the longer |"
+              "\n|---|---|---:|---:|---:|---:|---:|---:|---:|---:|")
         for gib in self.budgets:
             # Enough tokens before that banks are full: memory that is new costs the kernel time.
             warm = 8 if gib < 8 else 40
             for way in ("pread", "uring"):
-                before = self.fio()
-                run = self.decode(gib, "--io", way, "--warm", warm)
-                after = self.fio()
-                limit = max(before, after)
+                memory = int(gib * GIB) * 102 // 100
+                before = self.fio(memory)
+                run = self.decode(gib, "--io", way, "--queue-depth", 8, "--warm", warm)
+                limit = max(before, after := self.fio(memory))
                 tokens = run["tokens"]
                 computing = (run["seconds"] - run["io_wait_s"]) / tokens
-                reading = run["bytes_read"] / tokens / limit
+                busy = run["drive_busy_s"] / tokens
                 each = run["seconds"] / tokens
                 print(f"| {gib:g}G | {way} | {each:.3f} | {run['bytes_per_s'] / 1e9:.2f} GB/s | "
                       f"{before / 1e9:.2f}, {after / 1e9:.2f} GB/s | "
-                      f"{run['bytes_per_s'] / limit:.2f} | {computing:.3f} s | "
-                      f"{each / max(reading, computing):.2f} |", flush=True)
+                      f"{run['bytes_per_s'] / limit:.2f} | {run['of_drive']:.2f} | {busy:.3f} s | "
+                      f"{computing:.3f} s | {each / max(busy, computing):.2f} |", flush=True)
 
     def mmap_part(self):
         data = sum(os.path.getsize(p) for p in self.model.glob("*.safetensors"))

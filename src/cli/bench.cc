@@ -5,6 +5,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/size.h"
@@ -13,6 +14,7 @@
 #include "cli/compute_options.h"
 #include "cli/flags.h"
 #include "cli/output.h"
+#include "cli/statistics_output.h"
 #include "cli/words.h"
 #include "engine/drive_speed.h"
 #include "engine/kernel_speed.h"
@@ -34,14 +36,15 @@ struct DriveOptions {
 };
 
 /// The best of the rounds, each way in turn, since a drive's speed drifts.
-Result<Json> bench_drive(const fs::path& path, const DriveOptions& options) {
+Result<Json> bench_drive(const fs::path& path, const DriveOptions& options,
+                         const std::vector<io::IoMode>& ways) {
   SLUICE_ASSIGN(const engine::TrialFiles files,
                 engine::TrialFiles::find(path, options.temporary.value_or(256 << 20)));
-  std::array<engine::DriveSpeed, kWays.size()> best;
+  std::vector<engine::DriveSpeed> best(ways.size());
   for (std::size_t round = 0; round < options.rounds; ++round) {
-    for (std::size_t way = 0; way < kWays.size(); ++way) {
+    for (std::size_t way = 0; way < ways.size(); ++way) {
       engine::DriveTrial trial;
-      trial.mode = kWays[way];
+      trial.mode = ways[way];
       if (options.extent) trial.extent_bytes = *options.extent;
       SLUICE_ASSIGN(const engine::DriveSpeed speed, engine::measure_drive(files, trial));
       if (speed.bytes_per_s > best[way].bytes_per_s) best[way] = speed;
@@ -49,10 +52,10 @@ Result<Json> bench_drive(const fs::path& path, const DriveOptions& options) {
   }
   const double most = std::ranges::max(best, {}, &engine::DriveSpeed::bytes_per_s).bytes_per_s;
   Json out = {{"path", path.string()}, {"temporary_file", files.is_temporary()}};
-  for (std::size_t way = 0; way < kWays.size(); ++way) {
+  for (std::size_t way = 0; way < ways.size(); ++way) {
     const engine::DriveSpeed& speed = best[way];
     const double gigabytes = static_cast<double>(speed.bytes) / 1e9;
-    out["readers"].push_back({{"io", name_of(kWays[way])},
+    out["readers"].push_back({{"io", name_of(ways[way])},
                               {"bytes_per_s", speed.bytes_per_s},
                               {"of_best", speed.bytes_per_s / most},
                               {"direct", speed.direct},
@@ -173,8 +176,14 @@ class Bench final : public Command {
   Status run_drive() {
     Json all = {{"drives", Json::array()}};
     std::string text;
+    std::vector<io::IoMode> ways(kWays.begin(), kWays.end());
+    if (const std::string refusal = engine::look_at_machine().io_uring_refusal; !refusal.empty()) {
+      std::erase(ways, io::IoMode::uring);  // it would be pread by another name
+      all["io_uring_refusal"] = refusal;
+      text = fmt::format("io_uring cannot be used here: {}\n", refusal);
+    }
     for (const fs::path& path : drive_.paths) {
-      SLUICE_ASSIGN(const Json one, bench_drive(path, drive_));
+      SLUICE_ASSIGN(const Json one, bench_drive(path, drive_, ways));
       text += drive_text(one);
       all["drives"].push_back(one);
     }
@@ -189,8 +198,10 @@ class Bench final : public Command {
 
   Status run_model(BenchKind what, BenchOptions options) {
     options.trunk_share = trunk_percent_ / 100.0;
+    SLUICE_ASSIGN(StatisticsOutput statistics, StatisticsOutput::prepare(options.compute));
     SLUICE_ASSIGN(const ModelBench bench, bench_model(what, options));
-    return Output::standard().write(json_ ? dumped(to_json(bench)) : to_text(bench));
+    SLUICE_TRY(Output::standard().write(json_ ? dumped(to_json(bench)) : to_text(bench)));
+    return statistics.write(bench.statistics);
   }
 
   std::function<Status()> work_;

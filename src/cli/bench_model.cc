@@ -51,11 +51,28 @@ struct Span {
   void fill_in(ModelBench& bench) const {
     bench.io_wait_s = after.io_wait_s - before.io_wait_s;
     bench.bytes_read = after.bytes_read() - before.bytes_read();
+    for (std::size_t i = 0; i < after.reads.drives.size(); ++i) {
+      const double earlier = i < before.reads.drives.size() ? before.reads.drives[i].busy_s : 0;
+      bench.drive_busy_s = std::max(bench.drive_busy_s, after.reads.drives[i].busy_s - earlier);
+    }
     const std::uint64_t hits = after.expert_hits - before.expert_hits;
     const std::uint64_t picks = hits + after.expert_misses - before.expert_misses;
     bench.hit_rate = picks > 0 ? static_cast<double>(hits) / static_cast<double>(picks) : 0;
   }
 };
+
+/// What is measured, without what came before.
+engine::TokenCounts counts_of(const ModelBench& bench) {
+  engine::TokenCounts counts;
+  if (bench.kind == BenchKind::decode) {
+    counts.generated_tokens = counts.decoded_tokens = bench.tokens;
+    counts.decode_s = bench.seconds;
+  } else {
+    counts.prompt_tokens = counts.last_prompt_tokens = bench.tokens;
+    counts.prefill_s = bench.seconds;
+  }
+  return counts;
+}
 
 Status run(engine::Engine& engine, std::size_t warm, ModelBench& bench) {
   engine::FeedOptions feed;
@@ -77,7 +94,8 @@ Status run(engine::Engine& engine, std::size_t warm, ModelBench& bench) {
     bench.token_s.push_back(seconds_since(token));
   }
   bench.seconds = seconds_since(start);
-  Span{before, engine.statistics()}.fill_in(bench);
+  bench.statistics = engine.statistics(counts_of(bench));
+  Span{before, bench.statistics}.fill_in(bench);
   return {};
 }
 
@@ -155,6 +173,7 @@ nlohmann::ordered_json to_json(const ModelBench& bench) {
               {"seconds_per_token", bench.median_s()},
               {"tokens_per_s", static_cast<double>(bench.tokens) / bench.seconds},
               {"io_wait_s", bench.io_wait_s},
+              {"drive_busy_s", bench.drive_busy_s},
               {"bytes_read", bench.bytes_read},
               {"bytes_per_token", bench.bytes_read / bench.tokens},
               {"bytes_per_s", measured_rate(bench)},

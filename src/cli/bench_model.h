@@ -24,6 +24,7 @@ struct ModelBench {
   double seconds = 0;           ///< of all
   double io_wait_s = 0;
   std::uint64_t bytes_read = 0;
+  double drive_busy_s = 0;  ///< with a read under way; of several drives, the longest
   double hit_rate = 0;
   std::uint64_t ram = 0;
   std::size_t chunk = 0;
@@ -31,6 +32,7 @@ struct ModelBench {
                                       ///< right before and right after
   engine::Prediction prediction;      ///< with the speeds measured in this run
   bool is_predicted = false;
+  engine::Statistics statistics;  ///< of the engine, what came before included
 
   double median_s() const;
 };

@@ -131,7 +131,9 @@ std::string ladder(const PlanReport& report) {
   return text;
 }
 
-Json json_of(const engine::Range& each) { return {{"low", each.low}, {"high", each.high}}; }
+Json json_of(const engine::Range& each) {
+  return {{"low", each.low}, {"middle", (each.low + each.high) / 2}, {"high", each.high}};
+}
 
 std::string key_of(Advice::Change change) {
   switch (change) {
