@@ -37,7 +37,7 @@ TEST_P(SameBits, Promise2EveryBudgetThreadCountChunkAndReader) {
   int compared = 0;
   for (const std::size_t chunk : {1, 3, 7, 64}) {
     for (const int threads : {1, 2, 4}) {
-      for (const io::IoMode mode : {io::IoMode::pread, io::IoMode::mmap}) {
+      for (const io::IoMode mode : {io::IoMode::pread, io::IoMode::uring, io::IoMode::mmap}) {
         options.chunk = chunk;
         options.threads = threads;
         options.io = mode;
@@ -53,7 +53,7 @@ TEST_P(SameBits, Promise2EveryBudgetThreadCountChunkAndReader) {
       }
     }
   }
-  EXPECT_EQ(compared, 4 * 3 * 3 * 2);
+  EXPECT_EQ(compared, 4 * 3 * 3 * 3);
 }
 
 TEST_P(SameBits, Promise2AChunkThatNeedsMoreExpertsThanThereIsRoomFor) {
