@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "cli/flags.h"
 #include "engine/model_text.h"
+#include "model/network.h"
 
 namespace sluice::cli {
 namespace {
@@ -28,8 +29,6 @@ std::string io_modes() {
 }
 
 constexpr std::uint64_t kMostLookahead = 1024;
-// Windows of attention keep 63 positions more than they look back on (LayerCaches).
-constexpr std::uint64_t kMostDrafts = 32;
 
 std::string lookahead_text(std::size_t count) { return count == 0 ? "off" : std::to_string(count); }
 
@@ -82,9 +81,11 @@ CLI::Option* add_cache_format(CLI::App& app, kernels::WeightFormat& format) {
 void add_drafts(CLI::App& app, std::size_t& drafts) {
   add_parsed(
       app, "--draft", "N|off",
-      "Guess up to N tokens from what the text said before, and compute them in the same pass as "
-      "the one before them; pays where the trunk is streamed and the text repeats; default: off",
-      [](const std::string& text) { return parse_off_or_count(text, kMostDrafts); },
+      fmt::format("Guess up to N tokens ({} at most) that may follow, from what the text said "
+                  "before, and compute them in the last token's pass; pays where the trunk is "
+                  "streamed and the text repeats; default: off",
+                  model::kMostDrafts),
+      [](const std::string& text) { return parse_off_or_count(text, model::kMostDrafts); },
       [&drafts](std::uint64_t count) { drafts = count; })
       ->group(kSpeedGroup);
 }

@@ -77,7 +77,8 @@ tl::unexpected<Error> too_small(const EngineOptions& options, const FixedNeeds& 
                                 std::uint64_t weights, std::uint64_t ram,
                                 std::uint64_t without_chunk) {
   const std::uint64_t smallest = needs.sum() + weights;
-  const std::string given = options.chunk ? fmt::format(" and --chunk {}", *options.chunk) : "";
+  std::string given = options.chunk ? fmt::format(" and --chunk {}", *options.chunk) : "";
+  if (options.drafts > 0) given += fmt::format(" and --draft {}", options.drafts);
   const std::string other = stated_budget(without_chunk) < stated_budget(smallest)
                                 ? fmt::format(" ({} without --chunk)", flag_for(without_chunk))
                                 : "";
@@ -159,7 +160,9 @@ Result<Budget> draw_up_budget(const EngineOptions& options, const model::Archite
   const auto needs = [&](std::size_t chunk) {
     return needs_for(options, architecture, threads, thread_stacks, adapters, program, chunk);
   };
-  budget.chunk = std::min(options.chunk.value_or(1), options.context);
+  // The positions of a pass with drafts are paid for: a chunk may as well have them.
+  const std::size_t least_chunk = std::min(1 + options.drafts, kLargestChunk);
+  budget.chunk = std::min(options.chunk.value_or(least_chunk), options.context);
   budget.needs = needs(budget.chunk);
   const std::uint64_t jitter = program > program_memory() ? kJitterOfPages : kJitterOfHeap;
   if (budget.needs.sum() + weights + kMargin - jitter > budget.ram) {
@@ -177,9 +180,10 @@ Result<Budget> draw_up_budget(const EngineOptions& options, const model::Archite
       options.adapter_ram ? 0
                           : std::min(adapters.all - budget.needs.adapters, free / kAdapterShare);
   free -= more_adapters;
+  const std::uint64_t for_drafts = options.drafts > 0 ? budget.needs.activations : 0;
   while (!options.chunk && budget.chunk * 2 <= std::min(kLargestChunk, options.context)) {
     const FixedNeeds larger = needs(budget.chunk * 2);
-    if (larger.activations > free / kActivationShare) break;
+    if (larger.activations - for_drafts > free / kActivationShare) break;
     budget.chunk *= 2;
     budget.needs = larger;
   }

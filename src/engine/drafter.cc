@@ -5,8 +5,8 @@
 namespace sluice::engine {
 namespace {
 
-// What is left of older passes' weight after each new one.
-constexpr double kKept = 0.8;
+// What is left of older measurements' weight after each new one.
+constexpr double kKept = 0.9;
 
 }  // namespace
 
@@ -20,7 +20,7 @@ std::size_t Drafter::matches_before(std::size_t end) const {
   return count;
 }
 
-std::span<const std::int32_t> Drafter::guess(std::size_t most) const {
+void Drafter::guess(std::size_t most, std::vector<std::int32_t>& guess) const {
   std::size_t best = 0;
   std::size_t longest = kLeastMatch - 1;
   for (std::size_t end = text_.size(); end-- > kLeastMatch && longest < kMostMatch;) {
@@ -29,26 +29,49 @@ std::span<const std::int32_t> Drafter::guess(std::size_t most) const {
     longest = count;
     best = end;
   }
-  if (best == 0) return {};
-  return std::span(text_).subspan(best, std::min(most, text_.size() - best));
+  if (best == 0) return;
+  // Where the text ends the guess goes on with itself: what has come round twice goes on to.
+  const std::size_t period = text_.size() - best;
+  for (std::size_t i = 0; i < most; ++i) guess.push_back(text_[best + i % period]);
+}
+
+void DraftJudge::Mean::add(double value) {
+  sum = sum * kKept + value;
+  weight = weight * kKept + 1;
+}
+
+/// That a draft is right if all before it are.
+double DraftJudge::chance() const { return right_.value(); }
+
+/// Of a draft, as a share of a pass without. A position that gave a token for less than nothing
+/// has only met a faster drive.
+double DraftJudge::cost() const { return std::max(cost_.value(), 0.0); }
+
+std::size_t DraftJudge::drafts(std::size_t most) const {
+  if (plain_s_.weight == 0 || drafted_in_a_row_ >= kMostInARow) return 0;
+  std::size_t worth = 0;
+  for (double all_right = chance(); worth < most && all_right > cost(); all_right *= chance()) {
+    ++worth;
+  }
+  const bool looks = worth == 0 && plain_in_a_row_ >= kRest;
+  return looks ? std::min<std::size_t>(most, 1) : worth;
 }
 
 void DraftJudge::judge(std::size_t drafts, std::size_t accepted, double seconds) {
   if (drafts == 0) {
-    plain_ = {plain_.seconds * kKept + seconds, plain_.tokens * kKept + 1};
-    if (passes_to_rest_ > 0) --passes_to_rest_;
+    plain_s_.add(seconds);
+    drafted_in_a_row_ = 0;
+    ++plain_in_a_row_;
     return;
   }
-  drafted_.seconds += seconds;
-  drafted_.tokens += static_cast<double>(1 + accepted);
-  if (++drafted_passes_ < kTrial) return;
-  if (plain_.tokens == 0) {
-    passes_to_rest_ = kComparison;
-  } else if (drafted_.s_per_token() >= plain_.s_per_token()) {
-    passes_to_rest_ = kRest;
+  ++drafted_in_a_row_;
+  plain_in_a_row_ = 0;
+  const auto count = static_cast<double>(drafts);
+  if (plain_s_.weight > 0 && plain_s_.value() > 0) {
+    cost_.add((seconds / plain_s_.value() - 1) / count);
   }
-  drafted_ = {};
-  drafted_passes_ = 0;
+  for (std::size_t draft = 0; draft < accepted; ++draft) right_.add(1);
+  if (accepted < drafts) right_.add(0);
 }
 
 }  // namespace sluice::engine

@@ -19,17 +19,16 @@ class Drafter {
   /// The text so far, all of its tokens in order.
   void push(std::int32_t id) { text_.push_back(id); }
 
-  /// Up to `most` tokens that may follow; fewer or none where nothing is known. Valid until the
-  /// next push().
-  std::span<const std::int32_t> guess(std::size_t most) const;
+  /// Appends to `guess` up to `most` tokens that may follow; none where nothing is known.
+  void guess(std::size_t most, std::vector<std::int32_t>& guess) const;
 
   /// What a text of `context` tokens takes, in bytes.
   static std::uint64_t memory_bytes(std::size_t context) {
     return (context + 1) * sizeof(std::int32_t);
   }
 
-  /// So many of the last tokens at least must have stood together before: a pair alone is often a
-  /// coincidence of common words.
+  /// So many of the last tokens at least must have stood together before: one alone is often a
+  /// coincidence.
   static constexpr std::size_t kLeastMatch = 2;
   /// Where more match, the place with the most is taken, and the latest of those; more than this
   /// make no difference.
@@ -41,32 +40,42 @@ class Drafter {
   std::vector<std::int32_t> text_;
 };
 
-/// Whether passes with drafts give tokens faster than passes without. That depends on how often
-/// drafts are right, and on what a position more costs: next to nothing where the trunk is read
-/// from the drives for each pass, nearly as much as a pass where it is in memory.
+/// How many drafts a pass is worth. That depends on how often they are right, and on what a
+/// position more costs: next to nothing where the trunk is read from the drives for each pass,
+/// nearly as much as a pass where it is in memory. Both are measured on the way. Another draft
+/// pays as long as the chance that it and all before it are right is worth more time than it takes.
+///
+/// Time is the caller's, so that tests can make it.
 class DraftJudge {
  public:
-  /// Whether the next pass may have drafts.
-  bool may_draft() const { return passes_to_rest_ == 0; }
+  /// For the next pass, up to `most`. Looks how things are from time to time: after kMostInARow
+  /// passes with drafts there is one without, and after kRest without there is one with.
+  std::size_t drafts(std::size_t most) const;
   /// After a pass of `seconds`, with what became of its drafts.
   void judge(std::size_t drafts, std::size_t accepted, double seconds);
 
-  static constexpr std::size_t kTrial = 8;  ///< passes with drafts that are judged together
-  static constexpr std::size_t kRest = 64;  ///< passes without, where drafts did not pay
-  /// Passes without where none has been yet, to compare with.
-  static constexpr std::size_t kComparison = 2;
+  static constexpr std::size_t kMostInARow = 16;
+  static constexpr std::size_t kRest = 24;
 
  private:
-  // Of passes, and of the tokens that they gave; of those without drafts the last ones count most.
-  struct Sum {
-    double seconds = 0;
-    double tokens = 0;
-    double s_per_token() const { return seconds / tokens; }
+  /// A mean in which older measurements count less.
+  struct Mean {
+    double sum = 0;
+    double weight = 0;
+    void add(double value);
+    double value() const { return sum / weight; }
   };
-  Sum plain_;
-  Sum drafted_;
-  std::size_t drafted_passes_ = 0;
-  std::size_t passes_to_rest_ = 0;
+
+  double chance() const;
+  double cost() const;
+
+  Mean plain_s_;  // of a pass without drafts
+  // As if it had been seen already that half of the drafts are right, and that one costs a third of
+  // a pass: the first guesses of a text are often wrong, and a few of them cost little.
+  Mean right_ = {4.0, 8.0};     // of drafts that were looked at: the first wrong one ends that
+  Mean cost_ = {4.0 / 3, 4.0};  // of a draft, in passes without
+  std::size_t drafted_in_a_row_ = 0;
+  std::size_t plain_in_a_row_ = 0;
 };
 
 }  // namespace sluice::engine

@@ -18,7 +18,7 @@ Engine::Engine(EngineOptions options, std::unique_ptr<Parts> parts)
     : options_(std::move(options)), parts_(std::move(parts)) {}
 
 Engine::~Engine() {
-  if (parts_->fingerprint == 0 || single_.passes + many_.passes == 0) return;
+  if (parts_->fingerprint == 0 || single_.passes + many_.passes + drafted_.passes == 0) return;
   const Status saved = save_history(history_file(options_.history, parts_->fingerprint),
                                     parts_->fingerprint, parts_->experts->use());
   if (!saved) log_note("{}", saved.error().message);
@@ -177,11 +177,7 @@ Result<std::span<const float>> Engine::feed_with(model::SequenceState& sequence,
                                                  const FeedOptions& options,
                                                  const model::Adapter* adapter) {
   Watcher watcher(*this, options, tokens.size());
-  if (options.drafts > 0) {
-    watcher.begin_chunk(0, tokens.size());
-    return run_pass({&sequence, tokens, model::Logits::all, adapter, options.drafts}, watcher,
-                    options);
-  }
+  if (options.drafts > 0) return feed_drafts(sequence, tokens, options, adapter, watcher);
   std::span<const float> logits;
   for (std::size_t first = 0; first < tokens.size(); first += chunk()) {
     const std::size_t count = std::min(chunk(), tokens.size() - first);
@@ -190,21 +186,48 @@ Result<std::span<const float>> Engine::feed_with(model::SequenceState& sequence,
                         : last            ? model::Logits::last
                                           : model::Logits::none;
     watcher.begin_chunk(first, count);
-    SLUICE_ASSIGN(logits, run_pass({&sequence, tokens.subspan(first, count), wanted, adapter},
-                                   watcher, options));
+    SLUICE_ASSIGN(logits, run_chunk({&sequence, tokens.subspan(first, count), wanted, adapter},
+                                    watcher, options));
     if (!last && options.on_chunk) options.on_chunk(first + count);
   }
   return logits.last(shape().vocabulary);
 }
 
-/// One chunk, which `watcher` was told of.
+/// One pass with drafts. What of it fails may be the affair of a draft that is wrong: an expert
+/// that nobody else picks and that cannot be read, a number that overflows. No answer may end by
+/// that, so the token before them is then computed alone, on the sequence as it was.
+Result<std::span<const float>> Engine::feed_drafts(model::SequenceState& sequence,
+                                                   std::span<const std::int32_t> tokens,
+                                                   const FeedOptions& options,
+                                                   const model::Adapter* adapter,
+                                                   Watcher& watcher) {
+  watcher.begin_chunk(0, tokens.size());
+  {
+    EmptiesUnlessDone guard(sequence);
+    auto rows = run_pass({&sequence, tokens, model::Logits::all, adapter, options.drafts}, watcher,
+                         options, drafted_);
+    if (!rows && rows.error().kind == ErrorKind::interrupted) return rows;
+    guard.done();
+    if (rows) return rows;
+  }
+  watcher.begin_chunk(0, 1);
+  return run_chunk({&sequence, tokens.first(1), model::Logits::last, adapter}, watcher, options);
+}
+
+/// One chunk, which `watcher` was told of. The sequence is empty if it does not come to its end.
+Result<std::span<const float>> Engine::run_chunk(const model::Segment& segment, Watcher& watcher,
+                                                 const FeedOptions& options) {
+  EmptiesUnlessDone guard(*segment.state);
+  auto result = run_pass(segment, watcher, options, segment.tokens.size() == 1 ? single_ : many_);
+  if (result) guard.done();
+  return result;
+}
+
 Result<std::span<const float>> Engine::run_pass(const model::Segment& segment, Watcher& watcher,
-                                                const FeedOptions& options) {
+                                                const FeedOptions& options, PassTimes& times) {
   const auto start = Clock::now();
   const double waited = parts_->network->io_wait_s();
-  EmptiesUnlessDone guard(*segment.state);
   auto result = parts_->network->run({{&segment, 1}, &watcher, options.cancellation});
-  PassTimes& times = segment.tokens.size() == 1 ? single_ : many_;
   ++times.passes;
   times.positions += segment.tokens.size();
   times.wall_s += seconds_since(start);
@@ -215,20 +238,21 @@ Result<std::span<const float>> Engine::run_pass(const model::Segment& segment, W
     status = options.on_logits(watcher.first(), *result);
   }
   if (!result || !status) return tl::unexpected(!result ? result.error() : status.error());
-  guard.done();
   return result;
 }
 
 void Engine::accept(model::SequenceState& sequence, std::size_t count) {
+  const auto start = Clock::now();
   const std::size_t before = sequence.length();
   parts_->network->accept(count);
   SLUICE_CHECK(sequence.length() == before + count);
+  drafted_.wall_s += seconds_since(start);
 }
 
 Statistics Engine::statistics(const TokenCounts& tokens) const {
   Statistics now;
   now.tokens = tokens;
-  now.wall_s = single_.wall_s + many_.wall_s;
+  now.wall_s = single_.wall_s + many_.wall_s + drafted_.wall_s;
   now.io_wait_s = parts_->network->io_wait_s();
   const weights::ExpertStatistics experts = parts_->experts->statistics();
   now.expert_hits = experts.hits;
@@ -284,8 +308,9 @@ void Engine::predict_run(Statistics& now) const {
               speeds_of(load_of(*parts_->architecture, workload.context), drives, single_, many_),
               workload);
   // The plan knows no drafts: how many come true is the text's affair.
-  now.predicts_decode = tokens.decoded_tokens > 0 && tokens.drafted_tokens == 0;
-  now.predicts_ttft = tokens.last_prompt_tokens > 0 && tokens.generated_tokens > 0;
+  now.predicts_decode = tokens.decoded_tokens > 0 && options_.drafts == 0;
+  now.predicts_ttft = tokens.last_prompt_tokens > 0 && tokens.generated_tokens > 0 &&
+                      single_.passes + many_.passes > 0;
 }
 
 }  // namespace sluice::engine

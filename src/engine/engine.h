@@ -8,6 +8,7 @@
 
 #include "base/cancellation.h"
 #include "base/result.h"
+#include "engine/drafter.h"
 #include "engine/options.h"
 #include "engine/statistics.h"
 #include "model/network.h"
@@ -32,7 +33,9 @@ struct Progress {
 struct FeedOptions {
   /// So many of the tokens, at most EngineOptions::drafts of them behind one other, are guesses:
   /// they are computed, but not appended before Engine::accept(). The logits of all are returned,
-  /// [1 + drafts, vocabulary].
+  /// [1 + drafts, vocabulary]; but where what failed may have been a draft's affair, the token
+  /// before them alone is computed and returned, [1, vocabulary], as if there had been none.
+  /// Callbacks see the rows of drafts, too.
   std::size_t drafts = 0;
   const Cancellation* cancellation = nullptr;
   std::function<void(const Progress&)> on_progress;
@@ -75,8 +78,8 @@ class Engine {
   Result<std::unique_ptr<model::SequenceState>> new_sequence(std::uint32_t adapter = 0);
 
   /// Appends `tokens` (at least one) to the sequence, chunk by chunk, and returns the logits of
-  /// the last position, [vocabulary], valid until the next call. On an error the sequence is empty
-  /// again, and the engine can go on.
+  /// the last position, [vocabulary] (but see FeedOptions::drafts), valid until the next call. On
+  /// an error the sequence is empty again, and the engine can go on.
   Result<std::span<const float>> feed(model::SequenceState& sequence,
                                       std::span<const std::int32_t> tokens,
                                       const FeedOptions& options = {});
@@ -84,6 +87,8 @@ class Engine {
   /// Appends the next `count` drafts of the last feed(), which was of this sequence. It is then as
   /// if they had been fed. Their logits stay valid until the next feed().
   void accept(model::SequenceState& sequence, std::size_t count);
+  /// What drafts were worth so far; kept by whoever feeds them.
+  DraftJudge& draft_judge() { return draft_judge_; }
 
   /// Where memory beside the engine's own is charged (see EngineOptions::reserve, saved_states).
   MemoryLedger& ledger();
@@ -108,15 +113,23 @@ class Engine {
                                            std::span<const std::int32_t> tokens,
                                            const FeedOptions& options,
                                            const model::Adapter* adapter);
+  Result<std::span<const float>> feed_drafts(model::SequenceState& sequence,
+                                             std::span<const std::int32_t> tokens,
+                                             const FeedOptions& options,
+                                             const model::Adapter* adapter, Watcher& watcher);
+  Result<std::span<const float>> run_chunk(const model::Segment& segment, Watcher& watcher,
+                                           const FeedOptions& options);
   Result<std::span<const float>> run_pass(const model::Segment& segment, Watcher& watcher,
-                                          const FeedOptions& options);
+                                          const FeedOptions& options, PassTimes& times);
   /// Whether that many tokens more have room; never cuts.
   Status check_room(const model::SequenceState& sequence, std::size_t tokens) const;
 
   EngineOptions options_;
   std::unique_ptr<Parts> parts_;
-  PassTimes single_;  // passes of one position
-  PassTimes many_;    // passes of more
+  PassTimes single_;   // passes of one position
+  PassTimes many_;     // passes of more
+  PassTimes drafted_;  // passes with drafts, whose speed tells nothing of either
+  DraftJudge draft_judge_;
 };
 
 }  // namespace sluice::engine

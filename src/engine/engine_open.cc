@@ -144,6 +144,10 @@ io::ReaderOptions reader_options(const EngineOptions& options) {
 }
 
 Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& asked) {
+  if (asked.drafts > model::kMostDrafts) {
+    return fail(ErrorKind::usage, "--draft {}: expected at most {}", asked.drafts,
+                model::kMostDrafts);
+  }
   EngineOptions options = asked;
   if (options.threads == 0) options.threads = usable_cores();
   options.ram = within_machine(options.ram);

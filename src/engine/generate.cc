@@ -93,14 +93,13 @@ class Generator {
     if (sequence_.length() == sequence_.context()) return FinishReason::context;
     const std::int32_t id = answer.ids.back();
     const auto start = Clock::now();
-    if (next_draft_ < drafts_.size() && drafts_[next_draft_] == id) {
+    if (is_drafted(id)) {
       logits = accept_draft();
     } else {
       SLUICE_ASSIGN(logits, run_pass(id, options_.max_new - answer.ids.size()));
     }
     ++counts_.decoded_tokens;
     counts_.decode_s += seconds_since(start);
-    pass_s_ += seconds_since(start);
     return std::nullopt;
   }
 
@@ -125,31 +124,53 @@ class Generator {
   /// The logits behind a token, and behind drafts that may follow it. `wanted`: tokens that the
   /// answer may still get, of which the last is not fed.
   Result<std::span<const float>> run_pass(std::int32_t id, std::size_t wanted) {
-    if (judge_passes_) judge_.judge(drafts_.size(), next_draft_, pass_s_);
-    judge_passes_ = options_.drafts > 0;
-    pass_s_ = 0;
-    next_draft_ = 0;
-    const std::size_t room = sequence_.context() - sequence_.length() - 1;
-    const std::size_t most = std::min({options_.drafts, wanted - 1, room});
-    const auto guess = judge_.may_draft() ? drafter_.guess(most) : std::span<const std::int32_t>();
-    drafts_.assign(guess.begin(), guess.end());
+    judge_last_pass();
     fed_.assign(1, id);
-    fed_.insert(fed_.end(), guess.begin(), guess.end());
+    draft(wanted);
     FeedOptions feed = options_.feed;
-    feed.drafts = drafts_.size();
-    // Stopping inside a pass would leave layers on different sides of the token. One token is
+    feed.drafts = fed_.size() - 1;
+    // Stopping inside a pass would leave layers on different sides of the token. The pass is
     // finished instead, so that the sequence can be continued.
     if (options_.keep_sequence) feed.cancellation = nullptr;
+    const auto start = Clock::now();
     SLUICE_ASSIGN(rows_, engine_.feed(sequence_, fed_, feed));
-    counts_.drafted_tokens += drafts_.size();
+    pass_s_ = seconds_since(start);
+    accepted_ = 0;
+    counts_.drafted_tokens += feed.drafts;
     return row(0);
   }
 
-  /// The same where the last pass fed that token already.
+  /// Adds guesses to what is fed, none behind one that would end the answer.
+  void draft(std::size_t wanted) {
+    if (options_.drafts == 0) return;
+    const std::size_t room = sequence_.context() - sequence_.length() - 1;
+    const std::size_t most = std::min({options_.drafts, wanted - 1, room});
+    const bool judges = engine_.options().judges_drafts;
+    drafter_.guess(judges ? engine_.draft_judge().drafts(most) : most, fed_);
+    const auto end =
+        std::find_if(fed_.begin() + 1, fed_.end(), [&](std::int32_t draft) { return ends(draft); });
+    fed_.erase(end, fed_.end());
+  }
+
+  /// Whether the last pass computed what is behind this token, too.
+  bool is_drafted(std::int32_t id) const {
+    const std::size_t next = accepted_ + 1;
+    return next * engine_.shape().vocabulary < rows_.size() && fed_[next] == id;
+  }
+
   std::span<const float> accept_draft() {
+    const auto start = Clock::now();
     engine_.accept(sequence_, 1);
-    ++counts_.accepted_tokens;
-    return row(++next_draft_);
+    pass_s_ += seconds_since(start);
+    ++counts_.accepted_drafts;
+    return row(++accepted_);
+  }
+
+  /// Once it is known what became of its drafts.
+  void judge_last_pass() {
+    if (options_.drafts > 0 && pass_s_ > 0) {
+      engine_.draft_judge().judge(fed_.size() - 1, accepted_, pass_s_);
+    }
   }
 
   std::span<const float> row(std::size_t index) const {
@@ -177,13 +198,12 @@ class Generator {
   const GenerateOptions& options_;
   TokenCounts& counts_;
   Drafter drafter_;
-  DraftJudge judge_;
-  bool judge_passes_ = false;         // there was one
-  std::vector<std::int32_t> drafts_;  // of the last pass
-  std::size_t next_draft_ = 0;        // that was not accepted
-  double pass_s_ = 0;                 // it took, with what was accepted since
-  std::vector<std::int32_t> fed_;     // with the token before the drafts
-  std::span<const float> rows_;       // its logits, [1 + drafts, vocabulary]
+  // Of the last pass.
+  std::vector<std::int32_t> fed_;  // a token and the drafts behind it
+  std::span<const float> rows_;    // logits of what was computed of them, [rows, vocabulary]
+  std::size_t accepted_ = 0;       // of the drafts, so far
+  double pass_s_ = 0;              // it took, with what was accepted
+
   const Clock::time_point start_ = Clock::now();
 };
 

@@ -79,9 +79,11 @@ struct EngineOptions {
   std::size_t lookahead = kDefaultLookahead;
   static constexpr std::size_t kDefaultLookahead = 8;  ///< K3 picks 16
 
-  /// Tokens that may be guessed and fed behind one in the same pass (FeedOptions::drafts); 0: none.
-  /// Room for them is taken from the weights'. Changes no result.
+  /// Tokens that may be guessed and fed behind one in the same pass (FeedOptions::drafts), at most
+  /// model::kMostDrafts; 0: none. Room for them is taken from the weights'. Changes no result.
   std::size_t drafts = 0;
+  /// As many as pay (DraftJudge); otherwise always all, for tests, which must not depend on time.
+  bool judges_drafts = true;
 
   /// The folder where it is remembered which experts a model uses; empty: nowhere.
   std::filesystem::path history;

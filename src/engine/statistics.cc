@@ -80,8 +80,8 @@ std::string to_table(const Statistics& s) {
   }
   if (s.tokens.drafted_tokens > 0) {
     line("drafts", fmt::format("{} tokens, {} of them right ({:.0f} %)", s.tokens.drafted_tokens,
-                               s.tokens.accepted_tokens,
-                               share(static_cast<double>(s.tokens.accepted_tokens),
+                               s.tokens.accepted_drafts,
+                               share(static_cast<double>(s.tokens.accepted_drafts),
                                      static_cast<double>(s.tokens.drafted_tokens))));
   }
   line("wall", fmt::format("{:.3f} s: {:.0f} % arithmetic, {:.0f} % I/O wait", s.wall_s,
@@ -126,7 +126,7 @@ std::string to_json(const Statistics& s) {
       {"prefill_tokens_per_s", s.tokens.prefill_tokens_per_s()},
       {"decode_tokens_per_s", s.tokens.decode_tokens_per_s()},
       {"drafted_tokens", s.tokens.drafted_tokens},
-      {"accepted_tokens", s.tokens.accepted_tokens},
+      {"accepted_drafts", s.tokens.accepted_drafts},
       {"wall_s", s.wall_s},
       {"compute_s", s.compute_s()},
       {"io_wait_s", s.io_wait_s},

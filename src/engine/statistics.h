@@ -22,7 +22,7 @@ struct TokenCounts {
   double decode_s = 0;
   std::uint64_t decoded_tokens = 0;      ///< fed after the prompt, in decode_s
   std::uint64_t drafted_tokens = 0;      ///< guessed, and fed behind others
-  std::uint64_t accepted_tokens = 0;     ///< of them, right: these cost no pass of their own
+  std::uint64_t accepted_drafts = 0;     ///< of them, right: these cost no pass of their own
   std::uint64_t last_prompt_tokens = 0;  ///< of the prompt that ttft_s is of
 
   double prefill_tokens_per_s() const {

@@ -93,7 +93,7 @@ class PassGuard {
 }  // namespace
 
 Result<std::span<const float>> Decoder::run(const Pass& pass) {
-  drafts_left_ = 0;
+  rows_left_ = 0;
   SLUICE_ASSIGN(rows_, PassRows::admit(pass, limits_, parts_.shape.vocabulary));
   states_.clear();
   for (const Segment& segment : pass.segments) {
@@ -125,21 +125,26 @@ Result<std::span<const float>> Decoder::run_admitted(const Pass& pass) {
   SLUICE_TRY(run_layers(pass));
   lookahead_.learn(resources_.experts.statistics());
   SLUICE_ASSIGN(const std::span<const float> logits, head());
-  for (std::size_t segment = 0; segment < states_.size(); ++segment) {
-    states_[segment]->advance(rows_.segments[segment].count - pass.segments[segment].drafts);
+  if (is_tried()) {
+    rows_left_ = rows_.positions;
+    append(1);
+    return logits;
   }
-  drafts_left_ = rows_.drafts;
+  for (std::size_t segment = 0; segment < states_.size(); ++segment) {
+    states_[segment]->advance(rows_.segments[segment].count);
+  }
   return logits;
 }
 
-void Decoder::accept(std::size_t count) {
-  SLUICE_CHECK(count <= drafts_left_);
-  const std::size_t first = rows_.drafts - drafts_left_;
-  const RowRange& rows = rows_.segments.front();
-  SLUICE_CHECK(states_.front()->length() == rows.past + rows.count - drafts_left_);
-  accept_drafts(first, count);
-  states_.front()->advance(count);
-  drafts_left_ -= count;
+/// The next rows of a pass with drafts become positions of its sequence.
+void Decoder::append(std::size_t rows) {
+  SLUICE_CHECK(rows <= rows_left_);
+  const TraceSpan traced = executor_.span("attention", "append");
+  const std::size_t first = rows_.positions - rows_left_;
+  SLUICE_CHECK(states_.front()->length() == rows_.segments.front().past + first);
+  keep_rows(first, rows);
+  states_.front()->advance(rows);
+  rows_left_ -= rows;
 }
 
 Status Decoder::embed(const Pass& pass) {

@@ -62,13 +62,13 @@ class Decoder : public Network {
 
   Result<std::unique_ptr<SequenceState>> new_state(std::size_t context) override;
   Result<std::span<const float>> run(const Pass& pass) override;
-  void accept(std::size_t count) override;
+  void accept(std::size_t count) override { append(count); }
   double io_wait_s() const override;
 
  protected:
-  /// Takes drafts [first, first + count) of the last pass into what a layer's state has beside
-  /// caches, which hold them already.
-  virtual void accept_drafts(std::size_t first, std::size_t count) {
+  /// Takes rows [first, first + count) of a pass that is_tried() into what the layers' states have
+  /// beside caches, which hold them already.
+  virtual void keep_rows(std::size_t first, std::size_t count) {
     static_cast<void>(first);
     static_cast<void>(count);
   }
@@ -105,7 +105,8 @@ class Decoder : public Network {
     return states_[segment]->caches(layer);
   }
   std::size_t positions() const { return rows_.positions; }
-  std::size_t drafts() const { return rows_.drafts; }
+  /// Whether the rows of the pass are kept one by one, once it is done: it has drafts.
+  bool is_tried() const { return rows_.drafts > 0; }
   std::span<const RowRange> segments() const { return rows_.segments; }
   std::size_t floats() const { return rows_.positions * parts_.shape.hidden; }
   const DecoderScratch& scratch() const { return scratch_; }
@@ -119,6 +120,7 @@ class Decoder : public Network {
 
  private:
   Result<std::span<const float>> run_admitted(const Pass& pass);
+  void append(std::size_t rows);
   Status embed(const Pass& pass);
   Status check_embeddings(const Pass& pass) const;
   Status run_layers(const Pass& pass);
@@ -135,7 +137,7 @@ class Decoder : public Network {
   // Of the pass under way, or of the last one while its drafts are looked at.
   PassRows rows_;
   std::vector<DecoderState*> states_;
-  std::size_t drafts_left_ = 0;  // that accept() may take
+  std::size_t rows_left_ = 0;  // of a pass with drafts, that are not appended
   std::vector<AdaptedRows> adapted_;
 };
 

@@ -7,6 +7,9 @@
 namespace sluice::model {
 namespace {
 
+// What drafts overwrite in a ring is out of sight also for a sequence that goes on without them.
+static_assert(kMostDrafts < LayerCaches::kAppendedAtOnce);
+
 std::uint64_t bytes_of(const LayerState& layer, std::size_t context) {
   const std::uint64_t row = kernels::cached_row_bytes(layer.format, layer.width);
   const std::uint64_t rows = LayerCaches::rows_for(layer.window, context);

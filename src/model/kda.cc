@@ -129,19 +129,20 @@ KdaScratch lay_out_kda(Arena& arena, const KdaConfig& config, const PassLimits& 
   return s;
 }
 
-std::vector<KdaScratch> lay_out_kda_drafts(Arena& arena, const KdaConfig& config,
-                                           const std::vector<bool>& is_kda, std::size_t drafts,
-                                           int threads) {
+std::vector<KdaScratch> lay_out_kda_notes(Arena& arena, const KdaConfig& config,
+                                          const std::vector<bool>& is_kda, std::size_t drafts,
+                                          int threads) {
   if (drafts == 0) return {};
-  // The outputs of drafts were seen already: one room for those that accepting makes once more.
-  float* const out = arena.take(drafts * config.width());
+  const std::size_t rows = 1 + drafts;
+  // What is kept was attended to already: one room for the outputs that keeping makes once more.
+  float* const out = arena.take(rows * config.width());
   float* const step = arena.take(static_cast<std::size_t>(threads) * config.dim);
   std::vector<KdaScratch> all(is_kda.size());
   for (std::size_t layer = 0; layer < all.size(); ++layer) {
     if (!is_kda[layer]) continue;
     KdaScratch& s = all[layer];
-    for (float** rows : {&s.q, &s.k, &s.v, &s.decay}) *rows = arena.take(drafts * config.width());
-    s.beta = arena.take(drafts * config.heads);
+    for (float** part : {&s.q, &s.k, &s.v, &s.decay}) *part = arena.take(rows * config.width());
+    s.beta = arena.take(rows * config.heads);
     s.out = out;
     s.step = step;
   }
@@ -150,25 +151,23 @@ std::vector<KdaScratch> lay_out_kda_drafts(Arena& arena, const KdaConfig& config
 
 namespace {
 
-/// Notes the inputs of the recurrence of the last rows, before it changes them in place.
-void note_drafts(const KdaConfig& config, const KdaScratch& scratch, std::size_t positions,
-                 const KdaDrafts& drafts) {
-  const KdaScratch& notes = *drafts.notes;
-  const std::size_t first = positions - drafts.count;
-  const std::size_t width = config.width();
-  const std::pair<const float*, float*> rows[] = {{scratch.q, notes.q},
-                                                  {scratch.k, notes.k},
-                                                  {scratch.v, notes.v},
-                                                  {scratch.decay, notes.decay}};
-  for (const auto& [from, to] : rows) std::copy_n(from + first * width, drafts.count * width, to);
-  std::copy_n(scratch.beta + first * config.heads, drafts.count * config.heads, notes.beta);
+/// Notes the inputs of the recurrence, before it changes them in place.
+void note_rows(const KdaConfig& config, const KdaScratch& scratch, std::size_t positions,
+               const KdaScratch& notes) {
+  const std::size_t floats = positions * config.width();
+  const std::pair<const float*, float*> parts[] = {{scratch.q, notes.q},
+                                                   {scratch.k, notes.k},
+                                                   {scratch.v, notes.v},
+                                                   {scratch.decay, notes.decay}};
+  for (const auto& [from, to] : parts) std::copy_n(from, floats, to);
+  std::copy_n(scratch.beta, positions * config.heads, notes.beta);
 }
 
 }  // namespace
 
 Status run_kda(const KdaWeights& weights, const KdaConfig& config, float epsilon,
                const VectorTable& vectors, Executor& executor, const KdaScratch& scratch,
-               std::span<const RowRange> segments, const KdaDrafts& drafts,
+               std::span<const RowRange> segments, const KdaScratch* notes,
                FunctionRef<float*(std::size_t segment)> state, Input& x, float* y) {
   const std::size_t positions = x.positions();
   SLUICE_TRY(executor.multiply(weights.q, x, scratch.q));
@@ -179,19 +178,17 @@ Status run_kda(const KdaWeights& weights, const KdaConfig& config, float epsilon
   SLUICE_TRY(executor.multiply(weights.f_b, low, scratch.decay));
   SLUICE_TRY(executor.multiply(weights.beta, x, scratch.beta));
 
-  if (drafts.count > 0) note_drafts(config, scratch, positions, drafts);
+  if (notes != nullptr) note_rows(config, scratch, positions, *notes);
   const std::size_t floats = head_state_floats(config);
   executor.parallel(config.heads, [&](std::size_t index, int worker) {
     const Head head(weights, config, epsilon, vectors, scratch, index, worker);
     for (std::size_t segment = 0; segment < segments.size(); ++segment) {
-      RowRange rows = segments[segment];
-      rows.count -= drafts.count;  // with any, this is the only segment
-      float* const kept = state(segment) + index * floats;
-      head.run(rows, kept);
-      if (drafts.count == 0) continue;
-      float* const trial = scratch.trial + static_cast<std::size_t>(worker) * floats;
-      std::copy_n(kept, floats, trial);
-      head.run({.first = rows.first + rows.count, .count = drafts.count}, trial);
+      float* mine = state(segment) + index * floats;
+      if (notes != nullptr) {
+        float* const trial = scratch.trial + static_cast<std::size_t>(worker) * floats;
+        mine = std::copy_n(mine, floats, trial) - floats;
+      }
+      head.run(segments[segment], mine);
     }
   });
 
@@ -211,9 +208,9 @@ Status run_kda(const KdaWeights& weights, const KdaConfig& config, float epsilon
   return executor.multiply(weights.out, gated, y);
 }
 
-void accept_kda(const KdaWeights& weights, const KdaConfig& config, float epsilon,
-                const VectorTable& vectors, Executor& executor, const KdaScratch& notes,
-                std::size_t first, std::size_t count, float* state) {
+void keep_kda_rows(const KdaWeights& weights, const KdaConfig& config, float epsilon,
+                   const VectorTable& vectors, Executor& executor, const KdaScratch& notes,
+                   std::size_t first, std::size_t count, float* state) {
   executor.parallel(config.heads, [&](std::size_t index, int worker) {
     const Head head(weights, config, epsilon, vectors, notes, index, worker);
     head.run({.first = first, .count = count}, state + index * head_state_floats(config));

@@ -48,31 +48,25 @@ struct KdaScratch {
 KdaScratch lay_out_kda(Arena& arena, const KdaConfig& config, const PassLimits& limits,
                        int threads);
 
-/// What the drafts of a pass bring to the recurrence, kept until it is known which of them are
-/// right: by layer, there where `is_kda`. Only q, k, v, decay and beta [drafts, ...] and what a
-/// head's step needs are there; nothing at all without drafts.
-std::vector<KdaScratch> lay_out_kda_drafts(Arena& arena, const KdaConfig& config,
-                                           const std::vector<bool>& is_kda, std::size_t drafts,
-                                           int threads);
-
-/// The drafts at the end of the rows of a pass, and where they are noted.
-struct KdaDrafts {
-  std::size_t count = 0;
-  const KdaScratch* notes = nullptr;
-};
+/// What the rows of a pass with drafts bring to the recurrence, kept until it is known which of
+/// them are right: by layer, there where `is_kda`. Only q, k, v, decay and beta [1 + drafts, ...]
+/// and what a head's step needs are there; nothing at all without drafts.
+std::vector<KdaScratch> lay_out_kda_notes(Arena& arena, const KdaConfig& config,
+                                          const std::vector<bool>& is_kda, std::size_t drafts,
+                                          int threads);
 
 /// The attention output for normed rows x [positions, hidden] into y [positions, hidden].
-/// state(segment) is the layer's state of a segment's sequence, updated in place by all rows but
-/// drafts.
+/// state(segment) is the layer's state of a segment's sequence, updated in place; but with `notes`
+/// it stays as it is, and the rows, of one segment, are noted there.
 Status run_kda(const KdaWeights& weights, const KdaConfig& config, float epsilon,
                const VectorTable& vectors, Executor& executor, const KdaScratch& scratch,
-               std::span<const RowRange> segments, const KdaDrafts& drafts,
+               std::span<const RowRange> segments, const KdaScratch* notes,
                FunctionRef<float*(std::size_t segment)> state, Input& x, float* y);
 
-/// Brings the layer's state from before draft `first` to behind the `count` drafts from there on.
-/// Uses their notes up.
-void accept_kda(const KdaWeights& weights, const KdaConfig& config, float epsilon,
-                const VectorTable& vectors, Executor& executor, const KdaScratch& notes,
-                std::size_t first, std::size_t count, float* state);
+/// Brings the layer's state from before row `first` to behind the `count` rows from there on, and
+/// uses their notes up.
+void keep_kda_rows(const KdaWeights& weights, const KdaConfig& config, float epsilon,
+                   const VectorTable& vectors, Executor& executor, const KdaScratch& notes,
+                   std::size_t first, std::size_t count, float* state);
 
 }  // namespace sluice::model

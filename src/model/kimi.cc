@@ -30,7 +30,7 @@ class KimiNetwork final : public Decoder {
   }
   Status run_layer(std::size_t index, PassObserver* observer) override;
   const float* before_final_norm(std::size_t row, float* room) override;
-  void accept_drafts(std::size_t first, std::size_t count) override;
+  void keep_rows(std::size_t first, std::size_t count) override;
 
   Status attention(const KimiLayer& layer, std::size_t index, Input& x);
   Status feed_forward(const KimiLayer& layer, PassObserver* observer, Input& x);
@@ -93,10 +93,9 @@ Status KimiNetwork::attention(const KimiLayer& layer, std::size_t index, Input& 
   const TraceSpan traced = executor_.span("attention", layer.is_kda ? "KDA" : "MLA");
   const auto state = [&](std::size_t segment) { return state_of(segment, index); };
   if (layer.is_kda) {
-    KdaDrafts noted;
-    if (drafts() > 0) noted = {drafts(), &scratch_.kda_drafts[index]};
+    const KdaScratch* const notes = is_tried() ? &scratch_.kda_notes[index] : nullptr;
     return run_kda(layer.kda, config_.kda, config_.epsilon, vectors_, executor_, scratch_.kda,
-                   segments(), noted, state, x, scratch().part_out);
+                   segments(), notes, state, x, scratch().part_out);
   }
   const auto cache = [&](std::size_t segment) { return caches_of(segment, index); };
   return run_mla(layer.mla, config_.mla, vectors_, executor_, scratch_.mla, {segments(), cache}, x,
@@ -117,11 +116,11 @@ const float* KimiNetwork::before_final_norm(std::size_t row, float* room) {
   return room;
 }
 
-void KimiNetwork::accept_drafts(std::size_t first, std::size_t count) {
+void KimiNetwork::keep_rows(std::size_t first, std::size_t count) {
   for (std::size_t index = 0; index < config_.layers; ++index) {
     if (!config_.is_kda[index]) continue;
-    accept_kda(weights_.layers[index].kda, config_.kda, config_.epsilon, vectors_, executor_,
-               scratch_.kda_drafts[index], first, count, state_of(0, index));
+    keep_kda_rows(weights_.layers[index].kda, config_.kda, config_.epsilon, vectors_, executor_,
+                  scratch_.kda_notes[index], first, count, state_of(0, index));
   }
 }
 

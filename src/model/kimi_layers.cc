@@ -76,13 +76,13 @@ KimiScratch lay_out_kimi(Arena& arena, const KimiConfig& config, const Shape& sh
                          const PassLimits& limits, int threads) {
   const std::size_t rows = limits.positions * config.hidden;
   KimiScratch s{};
-  // The head mixes the banks, and drafts are accepted after the pass: these come before the room
-  // that the head shares with the layers.
+  // The head mixes the banks, and rows are kept after the pass: these come before the room that the
+  // head shares with the layers.
   s.mixed = arena.take(rows);
   for (std::size_t bank = 0; bank < config.residual_banks(); ++bank) {
     s.banks.push_back(arena.take(rows));
   }
-  s.kda_drafts = lay_out_kda_drafts(arena, config.kda, config.is_kda, limits.drafts, threads);
+  s.kda_notes = lay_out_kda_notes(arena, config.kda, config.is_kda, limits.drafts, threads);
   s.decoder = lay_out_decoder(arena, shape, limits);
   const std::size_t mark = arena.mark();
   s.kda = lay_out_kda(arena, config.kda, limits, threads);

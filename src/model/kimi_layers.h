@@ -42,7 +42,7 @@ KimiWeights find_kimi(BlueprintBuilder& builder, const KimiConfig& config);
 
 /// All activations of a pass.
 struct KimiScratch {
-  std::vector<KdaScratch> kda_drafts;  ///< by layer, with drafts: they outlast the pass
+  std::vector<KdaScratch> kda_notes;  ///< by layer, with drafts: they outlast the pass
   DecoderScratch decoder;
   std::vector<float*> banks;  ///< [positions, hidden] each
   float* mixed;               ///< [positions, hidden]

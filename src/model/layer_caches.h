@@ -17,7 +17,8 @@ struct LayerCaches {
   std::size_t window = 0;  ///< positions that one looks back on, itself included; 0: all
 
   /// Positions that may be appended before they are attended from: what an earlier one of them
-  /// still sees must not be overwritten.
+  /// still sees must not be overwritten. That goes for drafts too, behind which the sequence goes
+  /// on as if they had not been there.
   static constexpr std::size_t kAppendedAtOnce = 64;
   std::size_t appended_at_once(std::size_t count) const {
     return window == 0 ? count : std::min(count, kAppendedAtOnce);

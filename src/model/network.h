@@ -97,10 +97,14 @@ struct Segment {
   std::span<const std::int32_t> tokens;
   Logits logits = Logits::last;
   const Adapter* adapter = nullptr;  ///< that its rows are computed with; may be null
-  /// So many of the tokens, the last ones, are drafts: computed like the others, but not appended
-  /// before Network::accept(). Only in a pass of this segment alone, and behind another token.
+  /// So many of the tokens are drafts: computed like others, but not appended before
+  /// Network::accept(). At most kMostDrafts, behind one other token, in a pass of this segment
+  /// alone.
   std::size_t drafts = 0;
 };
+
+/// More gain nothing: the chance that all of them are right is gone long before.
+inline constexpr std::size_t kMostDrafts = 32;
 
 /// Watches a pass. All calls come from the pass's thread.
 class PassObserver {
@@ -143,7 +147,7 @@ struct PassLimits {
   std::size_t logit_rows = 1;    ///< of a pass
   std::size_t context = 1;       ///< of a sequence
   std::size_t adapter_rank = 0;  ///< of adapters at most; 0: there are none
-  std::size_t drafts = 0;        ///< of a pass, among its positions
+  std::size_t drafts = 0;        ///< of a pass, beside one other position
 };
 
 /// A network with its weights behind it.
@@ -155,7 +159,7 @@ class Network {
 
   /// Runs the pass and returns the logits, [rows wanted, vocabulary], in order of segments and
   /// positions, valid until the next pass. On an error the states of the segments are undefined
-  /// (reset them); the network itself can go on.
+  /// (reset them), but for one with drafts, which is as it was; the network itself can go on.
   virtual Result<std::span<const float>> run(const Pass& pass) = 0;
 
   /// Appends the next `count` drafts of the last pass to its sequence, which is afterwards, bit for

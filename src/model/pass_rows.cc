@@ -31,7 +31,7 @@ Result<PassRows> PassRows::admit(const Pass& pass, const PassLimits& limits,
     rows.positions += segment.tokens.size();
     rows.drafts += segment.drafts;
     SLUICE_CHECK(segment.drafts == 0 ||
-                 (pass.segments.size() == 1 && segment.drafts < segment.tokens.size()));
+                 (pass.segments.size() == 1 && segment.tokens.size() == 1 + segment.drafts));
   }
   SLUICE_CHECK(rows.positions > 0 && rows.positions <= limits.positions);
   SLUICE_CHECK(rows.logit_rows.size() <= limits.logit_rows && rows.drafts <= limits.drafts);

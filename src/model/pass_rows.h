@@ -14,7 +14,7 @@ struct PassRows {
   std::vector<RowRange> segments;
   std::vector<std::size_t> logit_rows;  ///< rows whose logits are wanted, in order
   std::size_t positions = 0;
-  std::size_t drafts = 0;  ///< of these, the last ones
+  std::size_t drafts = 0;  ///< of these, all but the first
 
   /// Checks the pass against the limits. ErrorKind::memory when a sequence would not fit into its
   /// context, ErrorKind::usage for a token outside the vocabulary.

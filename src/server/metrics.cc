@@ -95,8 +95,8 @@ void add_drive_temperatures(const engine::Statistics& engine, Families& families
 void add_token_times(const engine::Statistics& engine, Families& families) {
   families.counter("sluice_drafted_tokens_total", "Tokens guessed and fed behind others (--draft)",
                    real(engine.tokens.drafted_tokens));
-  families.counter("sluice_accepted_tokens_total", "Of them, right: they took no pass of their own",
-                   real(engine.tokens.accepted_tokens));
+  families.counter("sluice_accepted_drafts_total", "Of them, right: they took no pass of their own",
+                   real(engine.tokens.accepted_drafts));
   if (engine.tokens.decoded_tokens == 0) return;
   families.gauge("sluice_seconds_per_token", "Of decoding, measured since start",
                  engine.tokens.s_per_token());

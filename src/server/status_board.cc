@@ -14,9 +14,8 @@ std::optional<double> prefill_left(const engine::Progress& now) {
 
 }  // namespace
 
-double averaged(double before, double now) {
-  constexpr double kNewest = 0.2;
-  return before > 0 ? (1 - kNewest) * before + kNewest * now : now;
+double averaged(double before, double now, double newest) {
+  return before > 0 ? (1 - newest) * before + newest * now : now;
 }
 
 void StatusBoard::begin_task(const std::string& id, std::size_t choices, std::size_t max_new) {
@@ -71,7 +70,9 @@ void StatusBoard::count_token(std::optional<double> seconds) {
   const std::scoped_lock lock(mutex_);
   ++status_.generated;
   if (seconds) {
-    status_.seconds_per_token = averaged(status_.seconds_per_token.value_or(0), *seconds);
+    // Tokens that one pass gave come at once: only all of them together tell the pace.
+    status_.seconds_per_token =
+        averaged(status_.seconds_per_token.value_or(0), *seconds, 0.2 / tokens_of_a_pass_);
   }
   if (status_.seconds_per_token) {
     status_.left_s =

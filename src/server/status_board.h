@@ -31,14 +31,19 @@ struct WorkerStatus {
   std::size_t queue_limit = 0;
 };
 
-/// A running average, in which the newest measurement counts a fifth. `before`: 0 if there is none.
-double averaged(double before, double now);
+/// A running average, in which the newest measurement counts a fifth, or less. `before`: 0 if there
+/// is none.
+double averaged(double before, double now, double newest = 0.2);
 
 /// The worker's thread writes, any may read. What the board does not know (the queue, and how long
 /// the task has run) is left as it is in what it returns.
 class StatusBoard {
  public:
-  explicit StatusBoard(std::size_t layers) { status_.layers = layers; }
+  /// `drafts`: tokens that a pass may give beside one.
+  explicit StatusBoard(std::size_t layers, std::size_t drafts = 0)
+      : tokens_of_a_pass_(static_cast<double>(1 + drafts)) {
+    status_.layers = layers;
+  }
 
   void begin_task(const std::string& id, std::size_t choices, std::size_t max_new);
   void end_task();
@@ -55,6 +60,7 @@ class StatusBoard {
   WorkerStatus status() const;
 
  private:
+  const double tokens_of_a_pass_;
   mutable std::mutex mutex_;
   WorkerStatus status_;
 };

@@ -7,6 +7,7 @@
 #include "engine/generate.h"
 #include "engine/golden.h"
 #include "engine/smallest.h"
+#include "io/passing_reader.h"
 
 namespace sluice::engine {
 namespace {
@@ -15,7 +16,8 @@ using Ids = std::vector<std::int32_t>;
 using Bytes = std::vector<std::byte>;
 using Logits = std::vector<float>;
 
-constexpr std::size_t kDrafts = 5;
+constexpr std::size_t kDrafts = 5;                 // of most passes
+constexpr std::size_t kMost = model::kMostDrafts;  // of some
 constexpr std::size_t kSteps = 48;
 
 Bytes saved(const model::SequenceState& sequence) {
@@ -78,7 +80,7 @@ class Drafts : public ::testing::TestWithParam<const char*> {
     const std::size_t vocabulary = engine.shape().vocabulary;
     std::size_t step = 0;
     for (std::size_t at = kBefore; at < tokens.size(); ++step) {
-      const std::size_t drafts = 1 + step % kDrafts;
+      const std::size_t drafts = step % 7 == 6 ? kMost : 1 + step % kDrafts;
       const std::size_t left = tokens.size() - 1 - at;
       const std::size_t right = std::min({step / 2 % (kDrafts + 1), drafts, left});
       FeedOptions options;
@@ -109,7 +111,7 @@ class Drafts : public ::testing::TestWithParam<const char*> {
     const Ids tokens = text((*plain)->shape().vocabulary);
     const Expected all = expected(**plain, tokens);
     ASSERT_EQ(all.logits.size(), kSteps);
-    options.drafts = kDrafts;
+    options.drafts = kMost;
     const auto engine = Engine::open(options);
     ASSERT_TRUE(engine) << engine.error().message;
     check(**engine, tokens, all);
@@ -153,11 +155,16 @@ class DraftedAnswers : public ::testing::Test {
   // "def __init__(self", which k3-nano goes on with the same words several times.
   const Ids kPrompt = {792, 772, 1355, 1015, 423};
 
-  static std::unique_ptr<Engine> open(std::size_t drafts, std::size_t context = 96) {
+  static EngineOptions options_with(std::size_t drafts, std::size_t context = 96) {
     EngineOptions options = options_for("k3-nano");
     options.drafts = drafts;
+    options.judges_drafts = false;
     options.context = context;
-    auto engine = Engine::open(options);
+    return options;
+  }
+
+  static std::unique_ptr<Engine> open(std::size_t drafts, std::size_t context = 96) {
+    auto engine = Engine::open(options_with(drafts, context));
     EXPECT_TRUE(engine) << engine.error().message;
     return std::move(*engine);
   }
@@ -206,23 +213,27 @@ TEST_F(DraftedAnswers, Promise2AreTheSameInFewerPasses) {
     const auto engine = open(drafts);
     const Written found = write(*engine, options);
     expect_same(found, expected);
-    EXPECT_GT(found.counts.accepted_tokens, 0u);
-    EXPECT_LE(found.counts.accepted_tokens, found.counts.drafted_tokens);
-    EXPECT_LT(found.counts.accepted_tokens, found.counts.decoded_tokens);
+    EXPECT_GT(found.counts.accepted_drafts, 0u);
+    EXPECT_LE(found.counts.accepted_drafts, found.counts.drafted_tokens);
+    EXPECT_LT(found.counts.accepted_drafts, found.counts.decoded_tokens);
   }
 }
 
 TEST_F(DraftedAnswers, Promise2AreTheSameWhereTokensAreDrawn) {
   const auto plain = open(0);
   const auto engine = open(4);
+  std::uint64_t accepted = 0;
   for (const std::uint64_t seed : {1, 2, 3}) {
     GenerateOptions options;
     options.max_new = 40;
     options.sampling.temperature = 0.6f;
     options.sampling.frequency_penalty = 0.5f;
     options.sampling.seed = seed;
-    expect_same(write(*engine, options), write(*plain, options));
+    const Written found = write(*engine, options);
+    expect_same(found, write(*plain, options));
+    accepted += found.counts.accepted_drafts;
   }
+  EXPECT_GT(accepted, 0u);
 }
 
 TEST_F(DraftedAnswers, EndWhereTheyWouldWithout) {
@@ -275,17 +286,107 @@ TEST_F(DraftedAnswers, GoOnFromWhatIsKnown) {
   }
 }
 
+/// Fails the reads of experts for as long as it is told to.
+class FailingReader final : public io::PassingReader {
+ public:
+  FailingReader(std::unique_ptr<io::Reader> behind, const bool& fails, std::size_t& failed)
+      : PassingReader(std::move(behind)), fails_(fails), failed_(failed) {}
+
+  void submit(std::span<const io::ReadRequest> requests) override {
+    for (const io::ReadRequest& request : requests) {
+      if (fails_ && request.purpose == io::Purpose::expert) {
+        ++failed_;
+        request.sink->complete(
+            {request.tag, tl::unexpected(Error{ErrorKind::drive, "a bad block"})});
+      } else {
+        inner().submit({&request, 1});
+      }
+    }
+  }
+
+ private:
+  const bool& fails_;
+  std::size_t& failed_;
+};
+
+TEST_F(DraftedAnswers, EndInNoErrorOfADraft) {
+  const Written expected = write(*open(0), greedy(40));
+  // Of the passes with drafts every other fails.
+  bool is_writing = false;
+  bool fails = false;
+  std::size_t failed = 0;
+  std::size_t drafted = 0;
+  EngineOptions options = options_with(8);
+  options.wrap_reader = [&](std::unique_ptr<io::Reader> inner) {
+    return std::make_unique<FailingReader>(std::move(inner), fails, failed);
+  };
+  const auto engine = open_smallest(options);
+  ASSERT_TRUE(engine) << engine.error().message;
+  GenerateOptions generate = greedy(40);
+  generate.feed.on_progress = [&](const Progress& now) {
+    const bool has_drafts = is_writing && now.chunk_tokens > 1;
+    if (has_drafts && now.layer == 0) ++drafted;
+    fails = has_drafts && drafted % 2 == 1 && now.layer >= 5;
+  };
+  const auto more = [&](std::int32_t) { return is_writing = true; };
+  const Written found = write(**engine, generate, more);
+  expect_same(found, expected);
+  EXPECT_GT(failed, 0u);
+  EXPECT_GT(found.counts.accepted_drafts, 0u);
+  // A pass that fails without drafts ends the answer, and the next one is as ever.
+  is_writing = false;
+  generate.feed.on_progress = [&](const Progress& now) { fails = now.layer >= 5; };
+  {
+    TokenCounts counts;
+    const auto sequence = *(*engine)->new_sequence();
+    EXPECT_FALSE(sluice::engine::generate(**engine, *sequence, kPrompt, generate, more, counts));
+    EXPECT_EQ(sequence->length(), 0u);
+  }
+  fails = false;
+  generate.feed.on_progress = nullptr;
+  expect_same(write(**engine, generate), expected);
+}
+
+TEST_F(DraftedAnswers, EndWhereTheyAreCancelled) {
+  const auto engine = open(8);
+  for (const bool keep : {true, false}) {
+    Cancellation cancellation;
+    GenerateOptions options = greedy(40);
+    options.drafts = 8;
+    options.keep_sequence = keep;
+    options.feed.cancellation = &cancellation;
+    std::size_t written = 0;
+    options.feed.on_progress = [&](const Progress& now) {
+      if (written > 25 && now.chunk_tokens > 1 && now.layer == 4) cancellation.request();
+    };
+    const auto sequence = *engine->new_sequence();
+    TokenCounts counts;
+    const auto made = generate(
+        *engine, *sequence, kPrompt, options, [&](std::int32_t) { return ++written > 0; }, counts);
+    if (keep) {
+      ASSERT_TRUE(made) << made.error().message;
+      EXPECT_EQ(made->reason, FinishReason::interrupted);
+      EXPECT_EQ(sequence->length(), kPrompt.size() + made->ids.size() - 1);
+    } else {
+      ASSERT_FALSE(made);
+      EXPECT_EQ(made.error().kind, ErrorKind::interrupted);
+      EXPECT_EQ(sequence->length(), 0u);
+    }
+  }
+}
+
 TEST_F(DraftedAnswers, HaveTheirRoomInTheBudget) {
-  EngineOptions options = options_for("k3-nano");
+  EngineOptions options = options_with(0);
   const std::uint64_t without = smallest_budget(options);
-  options.drafts = 32;
+  options.drafts = kMost;
   EXPECT_GT(smallest_budget(options), without);
   const auto small = open_smallest(options);
   ASSERT_TRUE(small) << small.error().message;
   expect_same(write(**small, greedy(24)), write(*open(0), greedy(24)));
-  for (const auto& [tenant, bytes] : (*small)->statistics().memory) {
-    EXPECT_LE(bytes, *(*small)->options().ram) << tenant;
-  }
+  options.drafts = kMost + 1;
+  const auto refused = Engine::open(options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::usage);
 }
 
 }  // namespace

@@ -5,19 +5,24 @@
 namespace sluice::engine {
 namespace {
 
-std::vector<std::int32_t> guess(const std::vector<std::int32_t>& text, std::size_t most) {
+using Ids = std::vector<std::int32_t>;
+
+Ids guess(const Ids& text, std::size_t most) {
   Drafter drafter(text.size());
   for (const std::int32_t id : text) drafter.push(id);
-  const auto found = drafter.guess(most);
-  return {found.begin(), found.end()};
+  Ids found;
+  drafter.guess(most, found);
+  return found;
 }
-
-using Ids = std::vector<std::int32_t>;
 
 TEST(Drafter, GoesOnAsTheTextDidBefore) {
   EXPECT_EQ(guess({1, 2, 3, 4, 5, 1, 2}, 2), (Ids{3, 4}));
-  EXPECT_EQ(guess({1, 2, 3, 4, 5, 1, 2}, 8), (Ids{3, 4, 5, 1, 2})) << "no further than the text";
-  EXPECT_EQ(guess({7, 7, 7}, 3), (Ids{7})) << "also over itself";
+  EXPECT_EQ(guess({1, 2, 3, 4, 5, 1, 2}, 5), (Ids{3, 4, 5, 1, 2}));
+}
+
+TEST(Drafter, GoesRoundInWhatComesRound) {
+  EXPECT_EQ(guess({7, 7, 7}, 3), (Ids{7, 7, 7}));
+  EXPECT_EQ(guess({1, 2, 3, 1, 2}, 7), (Ids{3, 1, 2, 3, 1, 2, 3}));
 }
 
 TEST(Drafter, KnowsNothingOfWhatIsNew) {
@@ -34,41 +39,68 @@ TEST(Drafter, TakesThePlaceThatIsMostLikeIt) {
   EXPECT_EQ(guess({1, 2, 8, 1, 2, 9, 1, 2}, 1), Ids{9}) << "of equals the latest";
 }
 
-TEST(DraftJudge, RestsWhereDraftsDoNotPay) {
-  DraftJudge judge;
-  judge.judge(0, 0, 1.0);
-  for (std::size_t pass = 0; pass < DraftJudge::kTrial; ++pass) {
-    EXPECT_TRUE(judge.may_draft());
-    judge.judge(4, pass % 2, 1.6);  // 1.07 s a token
+constexpr std::size_t kMostGuesses = 8;
+
+/// Passes on a machine where one without drafts takes a second, and each draft `cost` more; of the
+/// drafts the first `right` are. Returns how many drafts the last pass had, and adds up tokens and
+/// seconds.
+struct Machine {
+  DraftJudge judge = {};
+  double tokens = 0;
+  double seconds = 0;
+
+  std::size_t pass(double cost, std::size_t right) {
+    const std::size_t drafts = judge.drafts(kMostGuesses);
+    const std::size_t accepted = std::min(drafts, right);
+    const double took = 1 + cost * static_cast<double>(drafts);
+    judge.judge(drafts, accepted, took);
+    tokens += 1 + static_cast<double>(accepted);
+    seconds += took;
+    return drafts;
   }
-  for (std::size_t pass = 0; pass < DraftJudge::kRest; ++pass) {
-    EXPECT_FALSE(judge.may_draft());
-    judge.judge(0, 0, 1.0);
-  }
-  EXPECT_TRUE(judge.may_draft());
+};
+
+TEST(DraftJudge, ComparesWithAPassWithoutFirst) {
+  Machine machine;
+  EXPECT_EQ(machine.pass(0, 0), 0u);
+  EXPECT_GT(machine.pass(0, 0), 0u);
 }
 
-TEST(DraftJudge, GoesOnWhereTheyDo) {
-  DraftJudge judge;
-  judge.judge(0, 0, 1.0);
-  for (std::size_t pass = 0; pass < 10 * DraftJudge::kTrial; ++pass) {
-    EXPECT_TRUE(judge.may_draft());
-    judge.judge(4, pass % 2, 1.2);  // 0.8 s a token
+TEST(DraftJudge, TakesAllThatThereAreWhereTheyAreRight) {
+  Machine machine;
+  std::size_t with_all = 0;
+  for (int pass = 0; pass < 200; ++pass) {
+    if (machine.pass(0.1, kMostGuesses) == kMostGuesses) ++with_all;
   }
+  EXPECT_GT(with_all, 160u);
+  EXPECT_GT(machine.tokens / machine.seconds, 4.0) << "9 tokens in 1.8 s would be 5";
 }
 
-TEST(DraftJudge, LooksForSomethingToCompareWith) {
-  DraftJudge judge;
-  for (std::size_t pass = 0; pass < DraftJudge::kTrial; ++pass) judge.judge(4, 0, 1.5);
-  for (std::size_t pass = 0; pass < DraftJudge::kComparison; ++pass) {
-    EXPECT_FALSE(judge.may_draft());
-    judge.judge(0, 0, 1.0);
-  }
-  for (std::size_t pass = 0; pass < DraftJudge::kTrial; ++pass) {
-    EXPECT_TRUE(judge.may_draft());
-    judge.judge(4, 0, 1.5);
-  }
-  EXPECT_FALSE(judge.may_draft());
+TEST(DraftJudge, LosesLittleWhereTheyAreWrong) {
+  Machine machine;
+  for (int pass = 0; pass < 200; ++pass) machine.pass(0.3, 0);
+  EXPECT_LT(machine.seconds / machine.tokens, 1.03);
+}
+
+TEST(DraftJudge, LosesLittleWhereTheyCostAsMuchAsAPass) {
+  Machine machine;
+  for (int pass = 0; pass < 200; ++pass) machine.pass(1, pass % 2 == 0 ? 1 : 0);
+  EXPECT_LT(machine.seconds / machine.tokens, 1.03);
+}
+
+TEST(DraftJudge, TakesFewWhereOnlyTheFirstAreRight) {
+  Machine machine;
+  for (int pass = 0; pass < 40; ++pass) machine.pass(0.35, 1);
+  for (int pass = 0; pass < 40; ++pass) EXPECT_LE(machine.pass(0.35, 1), 2u);
+  EXPECT_LT(machine.seconds / machine.tokens, 0.9);
+}
+
+TEST(DraftJudge, FindsOutThatThingsChanged) {
+  Machine machine;
+  for (int pass = 0; pass < 100; ++pass) machine.pass(0.3, 0);
+  std::size_t drafted = 0;
+  for (int pass = 0; pass < 600; ++pass) drafted += machine.pass(0.02, kMostGuesses) > 0 ? 1 : 0;
+  EXPECT_GT(drafted, 200u) << "one draft now and then is enough to see it";
 }
 
 }  // namespace

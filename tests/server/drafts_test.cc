@@ -10,6 +10,7 @@ const std::string kCircles = "def __init__(self";
 std::unique_ptr<Server> start_with(std::size_t drafts) {
   ServerOptions options = options_for_tests();
   options.host.engine.drafts = drafts;
+  options.host.engine.judges_drafts = false;
   return start(options);
 }
 
@@ -39,8 +40,8 @@ TEST(Drafts, ChangeNoAnswer) {
     EXPECT_EQ(found.json()["usage"], expected.json()["usage"]) << more.dump();
   }
   EXPECT_EQ(metric(plain->port(), "sluice_drafted_tokens_total"), "0");
-  EXPECT_NE(metric(drafting->port(), "sluice_accepted_tokens_total"), "0");
-  EXPECT_NE(metric(drafting->port(), "sluice_accepted_tokens_total"), "");
+  EXPECT_NE(metric(drafting->port(), "sluice_accepted_drafts_total"), "0");
+  EXPECT_NE(metric(drafting->port(), "sluice_accepted_drafts_total"), "");
 }
 
 TEST(Drafts, LeaveTheConversationAsItIs) {

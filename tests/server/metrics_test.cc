@@ -29,7 +29,7 @@ MetricsSnapshot a_moment() {
   now.engine.tokens.decode_s = 3;
   now.engine.tokens.decoded_tokens = 2;
   now.engine.tokens.drafted_tokens = 9;
-  now.engine.tokens.accepted_tokens = 7;
+  now.engine.tokens.accepted_drafts = 7;
   now.engine.prediction.seconds = {1.25, 2.5};
   now.engine.predicts_decode = true;
   now.queued = 2;
@@ -53,7 +53,7 @@ TEST(Metrics, TellWhatTheDrivesAndTheEngineDo) {
            "sluice_adapter_evictions_total 2",
            "sluice_io_wait_share 0.25",
            "sluice_drafted_tokens_total 9",
-           "sluice_accepted_tokens_total 7",
+           "sluice_accepted_drafts_total 7",
            "sluice_seconds_per_token 1.5",
            "sluice_predicted_seconds_per_token{end=\"low\"} 1.25",
            "sluice_predicted_seconds_per_token{end=\"high\"} 2.5",
