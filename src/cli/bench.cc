@@ -14,6 +14,7 @@
 #include "cli/compute_options.h"
 #include "cli/flags.h"
 #include "cli/output.h"
+#include "cli/output_check.h"
 #include "cli/statistics_output.h"
 #include "cli/words.h"
 #include "engine/drive_speed.h"
@@ -198,6 +199,7 @@ class Bench final : public Command {
 
   Status run_model(BenchKind what, BenchOptions options) {
     options.trunk_share = trunk_percent_ / 100.0;
+    SLUICE_TRY(check_outputs(options.compute));
     SLUICE_ASSIGN(StatisticsOutput statistics, StatisticsOutput::prepare(options.compute));
     SLUICE_ASSIGN(const ModelBench bench, bench_model(what, options));
     SLUICE_TRY(Output::standard().write(json_ ? dumped(to_json(bench)) : to_text(bench)));

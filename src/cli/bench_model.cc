@@ -9,7 +9,6 @@
 #include "base/size.h"
 #include "cli/interrupts.h"
 #include "cli/model_facts.h"
-#include "cli/output_check.h"
 #include "cli/words.h"
 #include "engine/drive_speed.h"
 #include "engine/engine.h"
@@ -141,7 +140,6 @@ Result<ModelBench> bench_model(BenchKind kind, const BenchOptions& asked) {
     paths.push_back(file.path);
     paths.insert(paths.end(), file.copies.begin(), file.copies.end());
   }
-  SLUICE_TRY(check_outputs(options));
   const engine::TrialFiles files = engine::TrialFiles::among(paths);
   ModelBench bench;
   bench.kind = kind;

@@ -44,7 +44,8 @@ struct BenchOptions {
   double trunk_share = 1;
 };
 
-/// Opens the model, runs what is not to be measured, then `tokens` tokens.
+/// Opens the model, runs what is not to be measured, then `tokens` tokens. That outputs are no
+/// inputs (check_outputs()) is the caller's to see.
 Result<ModelBench> bench_model(BenchKind kind, const BenchOptions& options);
 
 nlohmann::ordered_json to_json(const ModelBench& bench);

@@ -11,6 +11,7 @@
 #include "cli/flags.h"
 #include "cli/interrupts.h"
 #include "cli/output.h"
+#include "cli/output_check.h"
 #include "cli/progress.h"
 #include "cli/prompt.h"
 #include "cli/statistics_output.h"
@@ -68,6 +69,7 @@ class Perplexity final : public Command {
   }
 
   Status execute() override {
+    SLUICE_TRY(check_outputs(compute_, {}, {prompt_.file.value_or("-")}));
     SLUICE_ASSIGN(adapter_, chosen_adapter(compute_));
     SLUICE_ASSIGN(const std::vector<std::int32_t> ids,
                   prompt_ids(prompt_, compute_.model, memory_check(compute_)));

@@ -33,12 +33,21 @@ struct Writer {
 
 std::vector<Writer> writers(const std::string& model, const Folder& room) {
   const std::vector<std::string> run = {"run", model, "--ids", "1", "--max-new", "1"};
+  const std::vector<std::string> perplexity = {"perplexity", model, "-p", "Alice was"};
+  const std::vector<std::string> decode = {"bench", "decode", model, "--tokens", "1"};
+  const std::vector<std::string> prefill = {"bench", "prefill", model, "--tokens", "1"};
   const std::vector<std::string> logits = {"logits", model, "--ids", "1", "--out", room / "l"};
   return {{"--trace", run},
           {"--stats-json", run},
           {"--trace", {"chat", model}},
           {"--trace", {"serve", model, "--port", "0"}},
-          {"--trace", {"bench", "decode", model, "--tokens", "1"}},
+          {"--stats-json", {"serve", model, "--port", "0"}},
+          {"--trace", perplexity},
+          {"--stats-json", perplexity},
+          {"--trace", decode},
+          {"--stats-json", decode},
+          {"--stats-json", prefill},
+          {"--stats-json", logits},
           {"--hidden", logits},
           {"--routes", logits},
           {"--out", {"logits", model, "--ids", "1"}},
