@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-/// The one logger of the process: with what it said once, the only global that Sluice has.
+/// The one logger of the process: with what it noted once, the only global that Sluice has.
 spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
     auto made = std::make_shared<spdlog::logger>("sluice",
@@ -20,6 +20,16 @@ spdlog::logger& logger() {
     return made;
   }();
   return *instance;
+}
+
+/// What log_note_once() said.
+struct Said {
+  std::mutex mutex;
+  std::set<std::string> texts;
+};
+Said& said_once() {
+  static Said said;
+  return said;
 }
 
 spdlog::level::level_enum level_of(LogLevel level) {
@@ -41,13 +51,19 @@ spdlog::level::level_enum level_of(LogLevel level) {
 void set_log_level(LogLevel level) { logger().set_level(level_of(level)); }
 
 void log_note_once(std::string text) {
-  static std::mutex mutex;
-  static std::set<std::string> said;
+  if (!logger().should_log(level_of(LogLevel::note))) return;
+  Said& said = said_once();
   {
-    const std::scoped_lock lock(mutex);
-    if (!said.insert(text).second) return;
+    const std::scoped_lock lock(said.mutex);
+    if (!said.texts.insert(text).second) return;
   }
   log_line(LogLevel::note, text);
+}
+
+void forget_notes() {
+  Said& said = said_once();
+  const std::scoped_lock lock(said.mutex);
+  said.texts.clear();
 }
 
 void log_line(LogLevel level, std::string_view text) { logger().log(level_of(level), "{}", text); }

@@ -25,6 +25,8 @@ void log_note(fmt::format_string<Args...> format, Args&&... args) {
 }
 /// The same text once in the life of the process, however often it is true.
 void log_note_once(std::string text);
+/// As if nothing had been noted yet; for tests.
+void forget_notes();
 template <class... Args>
 void log_warning(fmt::format_string<Args...> format, Args&&... args) {
   log_line(LogLevel::warning, fmt::format(format, std::forward<Args>(args)...));

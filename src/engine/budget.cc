@@ -5,6 +5,7 @@
 #endif
 
 #include <algorithm>
+#include <bit>
 
 #include "base/buffer.h"
 #include "base/memory_info.h"
@@ -161,7 +162,7 @@ Result<Budget> draw_up_budget(const EngineOptions& options, const model::Archite
     return needs_for(options, architecture, threads, thread_stacks, adapters, program, chunk);
   };
   // The positions of a pass with drafts are paid for: a chunk may as well have them.
-  const std::size_t least_chunk = std::min(1 + options.drafts, kLargestChunk);
+  const std::size_t least_chunk = std::bit_floor(std::min(1 + options.drafts, options.context));
   budget.chunk = std::min(options.chunk.value_or(least_chunk), options.context);
   budget.needs = needs(budget.chunk);
   const std::uint64_t jitter = program > program_memory() ? kJitterOfPages : kJitterOfHeap;

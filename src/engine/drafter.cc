@@ -7,6 +7,8 @@ namespace {
 
 // What is left of older measurements' weight after each new one.
 constexpr double kKept = 0.9;
+// Of a draft, in passes without: it computes what a pass does, and the pass's overhead is there.
+constexpr double kMostCost = 1.5;
 
 }  // namespace
 
@@ -21,6 +23,7 @@ std::size_t Drafter::matches_before(std::size_t end) const {
 }
 
 void Drafter::guess(std::size_t most, std::vector<std::int32_t>& guess) const {
+  if (most == 0) return;
   std::size_t best = 0;
   std::size_t longest = kLeastMatch - 1;
   for (std::size_t end = text_.size(); end-- > kLeastMatch && longest < kMostMatch;) {
@@ -30,7 +33,7 @@ void Drafter::guess(std::size_t most, std::vector<std::int32_t>& guess) const {
     best = end;
   }
   if (best == 0) return;
-  // Where the text ends the guess goes on with itself: what has come round twice goes on to.
+  // Where the text ends the guess goes on with itself: what came round comes round again.
   const std::size_t period = text_.size() - best;
   for (std::size_t i = 0; i < most; ++i) guess.push_back(text_[best + i % period]);
 }
@@ -40,17 +43,13 @@ void DraftJudge::Mean::add(double value) {
   weight = weight * kKept + 1;
 }
 
-/// That a draft is right if all before it are.
-double DraftJudge::chance() const { return right_.value(); }
-
-/// Of a draft, as a share of a pass without. A position that gave a token for less than nothing
-/// has only met a faster drive.
-double DraftJudge::cost() const { return std::max(cost_.value(), 0.0); }
+double DraftJudge::plain_s() const { return *std::ranges::min_element(plain_s_); }
 
 std::size_t DraftJudge::drafts(std::size_t most) const {
-  if (plain_s_.weight == 0 || drafted_in_a_row_ >= kMostInARow) return 0;
+  if (!may_compare() || drafted_in_a_row_ >= kMostInARow) return 0;
+  const double chance = right_.value();
   std::size_t worth = 0;
-  for (double all_right = chance(); worth < most && all_right > cost(); all_right *= chance()) {
+  for (double all_right = chance; worth < most && all_right > cost_.value(); all_right *= chance) {
     ++worth;
   }
   const bool looks = worth == 0 && plain_in_a_row_ >= kRest;
@@ -59,16 +58,17 @@ std::size_t DraftJudge::drafts(std::size_t most) const {
 
 void DraftJudge::judge(std::size_t drafts, std::size_t accepted, double seconds) {
   if (drafts == 0) {
-    plain_s_.add(seconds);
+    plain_s_[plain_passes_++ % plain_s_.size()] = seconds;
     drafted_in_a_row_ = 0;
     ++plain_in_a_row_;
     return;
   }
   ++drafted_in_a_row_;
   plain_in_a_row_ = 0;
-  const auto count = static_cast<double>(drafts);
-  if (plain_s_.weight > 0 && plain_s_.value() > 0) {
-    cost_.add((seconds / plain_s_.value() - 1) / count);
+  if (may_compare() && plain_s() > 0) {
+    // A pass that was held up, or met a faster drive, tells less than it seems to.
+    const double cost = (seconds / plain_s() - 1) / static_cast<double>(drafts);
+    cost_.add(std::clamp(cost, 0.0, kMostCost));
   }
   for (std::size_t draft = 0; draft < accepted; ++draft) right_.add(1);
   if (accepted < drafts) right_.add(0);

@@ -1,9 +1,9 @@
 // Guessing how a text goes on, so that one pass over the weights may give several tokens.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace sluice::engine {
@@ -66,10 +66,13 @@ class DraftJudge {
     double value() const { return sum / weight; }
   };
 
-  double chance() const;
-  double cost() const;
+  bool may_compare() const { return plain_passes_ >= plain_s_.size(); }
+  double plain_s() const;
 
-  Mean plain_s_;  // of a pass without drafts
+  // Of the last passes without drafts. The least of them counts: the first pass of all reads more
+  // than others, and any may have been held up.
+  std::array<double, 2> plain_s_{};
+  std::size_t plain_passes_ = 0;
   // As if it had been seen already that half of the drafts are right, and that one costs a third of
   // a pass: the first guesses of a text are often wrong, and a few of them cost little.
   Mean right_ = {4.0, 8.0};     // of drafts that were looked at: the first wrong one ends that

@@ -203,12 +203,16 @@ Result<std::span<const float>> Engine::feed_drafts(model::SequenceState& sequenc
                                                    Watcher& watcher) {
   watcher.begin_chunk(0, tokens.size());
   {
+    const std::size_t before = sequence.length();
     EmptiesUnlessDone guard(sequence);
     auto rows = run_pass({&sequence, tokens, model::Logits::all, adapter, options.drafts}, watcher,
                          options, drafted_);
-    if (!rows && rows.error().kind == ErrorKind::interrupted) return rows;
+    const bool was_pass = sequence.length() == before;  // and no callback that failed
+    if (!rows && (!was_pass || rows.error().kind == ErrorKind::interrupted)) return rows;
     guard.done();
     if (rows) return rows;
+    log_note_once(fmt::format("{} (with tokens that were guessed, --draft; going on without them)",
+                              rows.error().message));
   }
   watcher.begin_chunk(0, 1);
   return run_chunk({&sequence, tokens.first(1), model::Logits::last, adapter}, watcher, options);

@@ -136,11 +136,11 @@ class Generator {
     SLUICE_ASSIGN(rows_, engine_.feed(sequence_, fed_, feed));
     pass_s_ = seconds_since(start);
     accepted_ = 0;
-    counts_.drafted_tokens += feed.drafts;
+    counts_.drafted_tokens += rows_.size() / engine_.shape().vocabulary - 1;
     return row(0);
   }
 
-  /// Adds guesses to what is fed, none behind one that would end the answer.
+  /// Adds guesses to what is fed, none behind one that would end the answer now.
   void draft(std::size_t wanted) {
     if (options_.drafts == 0) return;
     const std::size_t room = sequence_.context() - sequence_.length() - 1;
@@ -168,9 +168,8 @@ class Generator {
 
   /// Once it is known what became of its drafts.
   void judge_last_pass() {
-    if (options_.drafts > 0 && pass_s_ > 0) {
-      engine_.draft_judge().judge(fed_.size() - 1, accepted_, pass_s_);
-    }
+    if (options_.drafts == 0 || fed_.empty()) return;
+    engine_.draft_judge().judge(fed_.size() - 1, accepted_, pass_s_);
   }
 
   std::span<const float> row(std::size_t index) const {

@@ -36,7 +36,7 @@ Result<std::vector<std::byte>> read_all(const fs::path& path, std::uint64_t limi
   return bytes;
 }
 
-/// Where the folders will be: none in the model's or twice. Nothing is made yet.
+/// Where the folders will be: none in the model's, twice or a file's name. Nothing is made yet.
 Result<std::vector<fs::path>> places_of(const std::vector<fs::path>& folders,
                                         const fs::path& model_folder) {
   std::error_code error;
@@ -53,6 +53,11 @@ Result<std::vector<fs::path>> places_of(const std::vector<fs::path>& folders,
     if (std::ranges::find(places, place) != places.end()) {
       return fail(ErrorKind::usage, "{}: the folder is given twice", folder.string());
     }
+    std::error_code ignored;
+    if (fs::exists(place, ignored) && !fs::is_directory(place, ignored)) {
+      return fail(ErrorKind::usage, "{}: is there and is no folder; give another name",
+                  folder.string());
+    }
     places.push_back(std::move(place));
   }
   return places;
@@ -62,16 +67,9 @@ Result<std::vector<fs::path>> places_of(const std::vector<fs::path>& folders,
 Status make_folder(const fs::path& place, const fs::path& name) {
   std::error_code error;
   fs::create_directories(place, error);
-  std::error_code ignored;
-  if (fs::exists(place, ignored) && !fs::is_directory(place, ignored)) {
-    return fail(ErrorKind::usage, "{}: is there and is no folder; give another name",
-                name.string());
-  }
-  if (error) {
-    return fail(io::kind_of_refused_place(error.value()), "{}: the folder cannot be made: {}",
-                name.string(), error.message());
-  }
-  return {};
+  if (!error) return {};
+  return fail(io::kind_of_refused_place(error.value()), "{}: the folder cannot be made: {}",
+              name.string(), error.message());
 }
 
 }  // namespace

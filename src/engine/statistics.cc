@@ -69,7 +69,9 @@ std::string to_table(const Statistics& s) {
   };
   line("prompt", fmt::format("{} tokens, {:.2f} tokens/s", s.tokens.prompt_tokens,
                              s.tokens.prefill_tokens_per_s()));
-  line("time to first token", beside(s.tokens.ttft_s, s.prediction.ttft_s, s.predicts_ttft));
+  if (s.tokens.ttft_s > 0) {
+    line("time to first token", beside(s.tokens.ttft_s, s.prediction.ttft_s, s.predicts_ttft));
+  }
   line("decode", fmt::format("{} tokens, {:.2f} tokens/s", s.tokens.generated_tokens,
                              s.tokens.decode_tokens_per_s()));
   if (s.predicts_decode) {

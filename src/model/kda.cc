@@ -186,7 +186,8 @@ Status run_kda(const KdaWeights& weights, const KdaConfig& config, float epsilon
       float* mine = state(segment) + index * floats;
       if (notes != nullptr) {
         float* const trial = scratch.trial + static_cast<std::size_t>(worker) * floats;
-        mine = std::copy_n(mine, floats, trial) - floats;
+        std::copy_n(mine, floats, trial);
+        mine = trial;
       }
       head.run(segments[segment], mine);
     }

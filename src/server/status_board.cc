@@ -14,8 +14,9 @@ std::optional<double> prefill_left(const engine::Progress& now) {
 
 }  // namespace
 
-double averaged(double before, double now, double newest) {
-  return before > 0 ? (1 - newest) * before + newest * now : now;
+double averaged(double before, double now) {
+  constexpr double kNewest = 0.2;
+  return before > 0 ? (1 - kNewest) * before + kNewest * now : now;
 }
 
 void StatusBoard::begin_task(const std::string& id, std::size_t choices, std::size_t max_new) {
@@ -66,13 +67,16 @@ void StatusBoard::count_known_token() {
   ++status_.generated;
 }
 
-void StatusBoard::count_token(std::optional<double> seconds) {
+void StatusBoard::count_token(std::optional<double> seconds, bool took_pass) {
   const std::scoped_lock lock(mutex_);
   ++status_.generated;
   if (seconds) {
-    // Tokens that one pass gave come at once: only all of them together tell the pace.
-    status_.seconds_per_token =
-        averaged(status_.seconds_per_token.value_or(0), *seconds, 0.2 / tokens_of_a_pass_);
+    if (took_pass) {
+      before_pass_ = status_.seconds_per_token.value_or(0);
+      pass_s_ = pass_tokens_ = 0;
+    }
+    pass_s_ += *seconds;
+    status_.seconds_per_token = averaged(before_pass_, pass_s_ / ++pass_tokens_);
   }
   if (status_.seconds_per_token) {
     status_.left_s =

@@ -31,19 +31,14 @@ struct WorkerStatus {
   std::size_t queue_limit = 0;
 };
 
-/// A running average, in which the newest measurement counts a fifth, or less. `before`: 0 if there
-/// is none.
-double averaged(double before, double now, double newest = 0.2);
+/// A running average, in which the newest measurement counts a fifth. `before`: 0 if there is none.
+double averaged(double before, double now);
 
 /// The worker's thread writes, any may read. What the board does not know (the queue, and how long
 /// the task has run) is left as it is in what it returns.
 class StatusBoard {
  public:
-  /// `drafts`: tokens that a pass may give beside one.
-  explicit StatusBoard(std::size_t layers, std::size_t drafts = 0)
-      : tokens_of_a_pass_(static_cast<double>(1 + drafts)) {
-    status_.layers = layers;
-  }
+  explicit StatusBoard(std::size_t layers) { status_.layers = layers; }
 
   void begin_task(const std::string& id, std::size_t choices, std::size_t max_new);
   void end_task();
@@ -54,15 +49,19 @@ class StatusBoard {
   void note(const engine::Progress& now);
   /// A token that a run before this one had written.
   void count_known_token();
-  /// A new token; `seconds`: since the one before, if there was one in this answer.
-  void count_token(std::optional<double> seconds);
+  /// A new token; `seconds`: since the one before, if there was one in this answer. `took_pass`: it
+  /// was not computed together with the one before (a draft).
+  void count_token(std::optional<double> seconds, bool took_pass);
 
   WorkerStatus status() const;
 
  private:
-  const double tokens_of_a_pass_;
   mutable std::mutex mutex_;
   WorkerStatus status_;
+  // Of the last pass, whose tokens tell the pace only together.
+  double before_pass_ = 0;  // seconds per token
+  double pass_s_ = 0;
+  double pass_tokens_ = 0;
 };
 
 }  // namespace sluice::server

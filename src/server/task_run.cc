@@ -253,7 +253,8 @@ class TaskRun {
       place_.metrics.observe_first_token(seconds_since(task_.created()));
     }
     last_token_ = now;
-    place_.board.count_token(seconds);
+    const std::uint64_t accepted = place_.counts.accepted_drafts;
+    place_.board.count_token(seconds, std::exchange(accepted_drafts_, accepted) == accepted);
   }
 
   void flush(AnswerMachine& machine) {
@@ -269,6 +270,7 @@ class TaskRun {
   const Generation& plan_;
   Usage usage_;
   std::size_t choice_ = 0;
+  std::uint64_t accepted_drafts_ = 0;              // by the engine, when the last token came
   std::vector<text::TokenLogProbability> prompt_;  // of the prompt that was read last
   std::optional<Clock::time_point> last_token_;
 };

@@ -27,7 +27,7 @@ Worker::Worker(engine::Engine& engine, const text::Tokenizer& tokenizer, Metrics
       tokenizer_(tokenizer),
       metrics_(metrics),
       options_(std::move(options)),
-      board_(engine.shape().layers, engine.options().drafts),
+      board_(engine.shape().layers),
       queue_(options_.queue) {}
 
 Result<std::unique_ptr<Worker>> Worker::start(engine::Engine& engine,

@@ -45,6 +45,19 @@ TEST(PlanCommand, TheConfigAloneGivesTheBytesOfTheRelease) {  // SPEC 2.6 and 8
   EXPECT_EQ(k3.at("machine").at("drive_bytes_per_s"), 3e9);
 }
 
+TEST(PlanCommand, AConfigBesideAnIndexIsPlannedAsLongAsNoShardIsThere) {
+  const Folder folder;
+  fs::copy_file(kConfig, folder / "config.json");
+  write_file(folder / "model.safetensors.index.json", "{}");
+  write_file(folder / "model-00001-of-000096.safetensors.incomplete", "half of it");
+  const Finished plan =
+      run_program({"plan", folder.path().string(), "--ram", "8G", "--drive", "3", "--json"});
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_EQ(Json::parse(plan.out).at("from_config"), true);
+  write_file(folder / "model-00002-of-000096.safetensors", "");
+  EXPECT_EQ(run_program({"plan", folder.path().string(), "--drive", "3"}).exit_code, 3);
+}
+
 TEST(PlanCommand, TheLadderGoesFrom8To128AndIsMonotone) {
   const Json& k3 = plain_plan();
   double last = 1e300;

@@ -383,6 +383,15 @@ TEST_F(DraftedAnswers, HaveTheirRoomInTheBudget) {
   const auto small = open_smallest(options);
   ASSERT_TRUE(small) << small.error().message;
   expect_same(write(**small, greedy(24)), write(*open(0), greedy(24)));
+  const std::uint64_t least = smallest_budget(options);
+  options.ram = least - (std::uint64_t{2} << 20);
+  EXPECT_FALSE(Engine::open(options)) << "the one that is named is the smallest";
+  options.ram = std::nullopt;
+  const auto with = Engine::open(options);
+  options.drafts = 0;
+  const auto plain = Engine::open(options);
+  ASSERT_TRUE(with && plain);
+  EXPECT_GE((*with)->chunk(), (*plain)->chunk()) << "prompts are read as fast as without";
   options.drafts = kMost + 1;
   const auto refused = Engine::open(options);
   ASSERT_FALSE(refused);

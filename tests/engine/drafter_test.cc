@@ -42,28 +42,45 @@ TEST(Drafter, TakesThePlaceThatIsMostLikeIt) {
 constexpr std::size_t kMostGuesses = 8;
 
 /// Passes on a machine where one without drafts takes a second, and each draft `cost` more; of the
-/// drafts the first `right` are. Returns how many drafts the last pass had, and adds up tokens and
-/// seconds.
+/// drafts the first `right` are. Returns how many drafts the pass had, and adds up tokens and
+/// seconds, without those that it was held up.
 struct Machine {
   DraftJudge judge = {};
   double tokens = 0;
   double seconds = 0;
 
-  std::size_t pass(double cost, std::size_t right) {
+  std::size_t pass(double cost, std::size_t right, double held_up_s = 0) {
     const std::size_t drafts = judge.drafts(kMostGuesses);
     const std::size_t accepted = std::min(drafts, right);
     const double took = 1 + cost * static_cast<double>(drafts);
-    judge.judge(drafts, accepted, took);
+    judge.judge(drafts, accepted, took + held_up_s);
     tokens += 1 + static_cast<double>(accepted);
     seconds += took;
     return drafts;
   }
 };
 
-TEST(DraftJudge, ComparesWithAPassWithoutFirst) {
+TEST(DraftJudge, ComparesWithPassesWithoutFirst) {
   Machine machine;
   EXPECT_EQ(machine.pass(0, 0), 0u);
+  EXPECT_EQ(machine.pass(0, 0), 0u);
   EXPECT_GT(machine.pass(0, 0), 0u);
+}
+
+TEST(DraftJudge, IsNotTakenInByAFirstPassThatIsSlow) {
+  Machine machine;
+  machine.pass(0.5, 0, 5);
+  for (int pass = 0; pass < 200; ++pass) machine.pass(0.5, 0);
+  EXPECT_LT(machine.seconds / machine.tokens, 1.04);
+}
+
+TEST(DraftJudge, IsNotTakenInByPassesThatAreHeldUp) {
+  Machine machine;
+  for (int pass = 0; pass < 300; ++pass) machine.pass(0.5, 0, pass % 60 == 10 ? 60 : 0);
+  EXPECT_LT(machine.seconds / machine.tokens, 1.04);
+  Machine lucky;  // where drafts pay all the same
+  for (int pass = 0; pass < 300; ++pass) lucky.pass(0.1, kMostGuesses, pass % 60 == 10 ? 60 : 0);
+  EXPECT_GT(lucky.tokens / lucky.seconds, 3.5);
 }
 
 TEST(DraftJudge, TakesAllThatThereAreWhereTheyAreRight) {

@@ -56,6 +56,7 @@ TEST(Trace, HasEveryReadAndTheBytesAreThoseOfTheStatistics) {
     ++reads;
     bytes[event["cat"]] += event["args"]["bytes"].get<std::uint64_t>();
     EXPECT_GE(event["args"]["wait_ms"].get<double>(), 0);
+    EXPECT_EQ(event["args"]["drive"], 0);
     EXPECT_FALSE(event["name"].get<std::string>().empty());
   }
   EXPECT_GT(reads, 0u);
