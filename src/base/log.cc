@@ -50,7 +50,7 @@ spdlog::level::level_enum level_of(LogLevel level) {
 
 void set_log_level(LogLevel level) { logger().set_level(level_of(level)); }
 
-void log_note_once(std::string text) {
+void log_note_once(const std::string& text) {
   if (!logger().should_log(level_of(LogLevel::note))) return;
   Said& said = said_once();
   {

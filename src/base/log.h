@@ -24,7 +24,7 @@ void log_note(fmt::format_string<Args...> format, Args&&... args) {
   log_line(LogLevel::note, fmt::format(format, std::forward<Args>(args)...));
 }
 /// The same text once in the life of the process, however often it is true.
-void log_note_once(std::string text);
+void log_note_once(const std::string& text);
 /// As if nothing had been noted yet; for tests.
 void forget_notes();
 template <class... Args>
