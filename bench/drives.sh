@@ -6,8 +6,8 @@
 #   bench/drives.sh [PROGRAM] [FOLDER]
 #
 # PROGRAM is build/sluice unless given. FOLDER (default: /dev/shm, memory, so that the drive below is
-# not measured) takes an image of about 5 GB, which is kept for the next time. Needs mkfs.ext4, loop
-# devices, and the control group controller blkio (version 1) or io (version 2).
+# not measured) takes an image of about 5 GB, which is kept for the next time, and packs of as much.
+# Needs mkfs.ext4, loop devices, and the control group controller blkio (version 1) or io (version 2).
 set -euo pipefail
 
 source "$(dirname "$0")/common.sh"
@@ -104,6 +104,38 @@ add_up() {
     'BEGIN { printf "  3 drives and one of 40 MB/s: %.3f s per token, %.0f MB/s, %.3f times three\n", s, r, t / s }'
 }
 
+# pack_over DRIVES: the model as a pack in images pack-0.img, pack-1.img, ...
+pack_over() {
+  local outs=() i
+  detach_all
+  attach "$folder/shape.img" $((100 * fast))
+  for ((i = 0; i < $1; ++i)); do
+    truncate -s 6G "$folder/pack-$i.img"
+    mkfs.ext4 -q -F -m 0 "$folder/pack-$i.img"
+    mkdir -p "$folder/new-$i"
+    mount -o loop "$folder/pack-$i.img" "$folder/new-$i"
+    outs+=(--out "$folder/new-$i/model")
+  done
+  "$program" pack "$folder/drive-0/model" "${outs[@]}" --speed equal -q > /dev/null
+  for ((i = 0; i < $1; ++i)); do umount "$folder/new-$i"; done
+}
+
+packs_add_up() {
+  local one rate spt
+  echo "the same model as a pack over drives of 400 MB/s:"
+  for count in 1 2 4; do
+    pack_over "$count"
+    detach_all
+    for ((i = 0; i < count; ++i)); do attach "$folder/pack-$i.img" "$fast"; done
+    read -r spt rate < <(decode "$count")
+    [ "$count" = 1 ] && one=$spt
+    awk -v c="$count" -v s="$spt" -v r="$rate" -v o="$one" \
+      'BEGIN { printf "  %d drives: %.3f s per token, %.0f MB/s, %.2f times one\n", c, s, r, o / s }'
+    detach_all
+    rm -f "$folder"/pack-*.img
+  done
+}
+
 copy_nano() { mkdir "$1" && cp -L "$source"/models/k3-nano/* "$1"; }
 
 # generate FOLDERS...: the text, on drives so slow that it takes some seconds.
@@ -132,4 +164,5 @@ lose_one() {
 
 detach_all
 add_up
+packs_add_up
 lose_one
