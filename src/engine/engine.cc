@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -207,12 +208,15 @@ Result<std::span<const float>> Engine::feed_drafts(model::SequenceState& sequenc
     EmptiesUnlessDone guard(sequence);
     auto rows = run_pass({&sequence, tokens, model::Logits::all, adapter, options.drafts}, watcher,
                          options, drafted_);
-    const bool was_pass = sequence.length() == before;  // and no callback that failed
-    if (!rows && (!was_pass || rows.error().kind == ErrorKind::interrupted)) return rows;
+    // A callback that fails does so after the pass, and is not asked again.
+    const bool pass_failed = sequence.length() == before;
+    if (!rows && (!pass_failed || rows.error().kind == ErrorKind::interrupted)) return rows;
     guard.done();
     if (rows) return rows;
-    log_note_once(fmt::format("{} (with tokens that were guessed, --draft; going on without them)",
-                              rows.error().message));
+    if (!std::exchange(told_of_failing_drafts_, true)) {
+      log_note("{} (with tokens that were guessed, --draft; going on without them)",
+               rows.error().message);
+    }
   }
   watcher.begin_chunk(0, 1);
   return run_chunk({&sequence, tokens.first(1), model::Logits::last, adapter}, watcher, options);

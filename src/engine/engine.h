@@ -130,6 +130,7 @@ class Engine {
   PassTimes many_;     // passes of more
   PassTimes drafted_;  // passes with drafts, whose speed tells nothing of either
   DraftJudge draft_judge_;
+  bool told_of_failing_drafts_ = false;
 };
 
 }  // namespace sluice::engine
