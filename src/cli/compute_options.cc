@@ -34,7 +34,9 @@ std::string lookahead_text(std::size_t count) { return count == 0 ? "off" : std:
 
 Result<std::uint64_t> parse_off_or_count(const std::string& text, std::uint64_t most) {
   if (text == "off") return std::uint64_t{0};
-  return parse_count(text, 1, most);
+  auto count = parse_count(text, 1, most);
+  if (!count) return fail(ErrorKind::usage, "{}, nor off", count.error().message);
+  return count;
 }
 
 Result<bool> parse_switch(const std::string& text) {

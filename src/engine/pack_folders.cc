@@ -53,6 +53,12 @@ Result<std::vector<fs::path>> places_of(const std::vector<fs::path>& folders,
     if (std::ranges::find(places, place) != places.end()) {
       return fail(ErrorKind::usage, "{}: the folder is given twice", folder.string());
     }
+    if (std::ranges::any_of(places, [&](const fs::path& other) {
+          return lies_in(place, other) || lies_in(other, place);
+        })) {
+      return fail(ErrorKind::usage, "{}: lies in another --out, or that in it; give one beside it",
+                  folder.string());
+    }
     std::error_code ignored;
     if (fs::exists(place, ignored) && !fs::is_directory(place, ignored)) {
       return fail(ErrorKind::usage, "{}: is there and is no folder; give another name",

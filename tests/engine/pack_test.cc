@@ -261,6 +261,9 @@ TEST_F(Packs, FoldersThatAreNotForThemAreRefused) {
   options.folders[1] = options.folders[0];
   EXPECT_NE(refusal(options, ErrorKind::usage).find("given twice"), std::string::npos);
   EXPECT_FALSE(fs::exists(options.folders[0])) << "nothing is made for a command that is refused";
+  options.folders[1] = options.folders[0] / "inside";
+  EXPECT_NE(refusal(options, ErrorKind::usage).find("lies in another"), std::string::npos);
+  EXPECT_FALSE(fs::exists(options.folders[0]));
   const fs::path model = folders_.root() / "model";
   fs::copy(options.model, model);
   options.model = model;
